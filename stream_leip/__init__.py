@@ -1,0 +1,42 @@
+"""Streaming label-shift estimation: the class mix behind a classifier's predictions, unlabelled."""
+
+from importlib.metadata import version
+
+from stream_leip.errors import BadRowsError, InputError, ProfileError, StreamLeipError
+from stream_leip.estimators import (
+    BBSE,
+    EM,
+    LEIP,
+    RLLS,
+    Auto,
+    ClassifyAndCount,
+    Estimate,
+    Estimator,
+    Fixed,
+    MeanPosterior,
+    Share,
+)
+from stream_leip.fitting import fit_profile
+from stream_leip.profile import SourceProfile
+
+__version__ = version("stream-leip")
+
+__all__ = [
+    "BBSE",
+    "EM",
+    "LEIP",
+    "RLLS",
+    "Auto",
+    "BadRowsError",
+    "ClassifyAndCount",
+    "Estimate",
+    "Estimator",
+    "Fixed",
+    "InputError",
+    "MeanPosterior",
+    "ProfileError",
+    "Share",
+    "SourceProfile",
+    "StreamLeipError",
+    "fit_profile",
+]

@@ -1,0 +1,206 @@
+"""The mean log-likelihood of a prior: its gradient, its curvature and its maximum.
+
+With x = row / source prior, the log-likelihood of a prior q is the mean over rows of log(x·q), a
+concave function on the simplex. Its gradient g satisfies q·g = 1, and max(g) - 1 bounds how far q
+is below the maximum, which is what makes a certified stop possible.
+"""
+
+import numpy as np
+from numba import njit
+
+from stream_leip._kernels.fast import FAST
+from stream_leip._kernels.quadratic import nonnegative
+
+_BLOCK = 128
+_FINER = 8
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def gradient(rows, weights, prior, source, step, out):
+    """Fill `out` with mean x / (x·prior) over every `step`-th row; return the smallest x·prior."""
+    n, m = rows.shape
+    weighted = weights.size > 0
+    ratio = prior / source
+    out[:] = 0.0
+    total = 0.0
+    smallest = np.inf
+    for i in range(0, n, step):
+        w = weights[i] if weighted else 1.0
+        if w == 0.0:
+            continue
+        f = 0.0
+        for j in range(m):
+            f += rows[i, j] * ratio[j]
+        smallest = min(smallest, f)
+        r = w / f
+        total += w
+        for j in range(m):
+            out[j] += r * rows[i, j]
+    for j in range(m):
+        out[j] /= total * source[j]
+    return smallest
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def curvature(rows, weights, prior, source, step):
+    """Mean of x x' / (x·prior)² over every `step`-th row: minus the Hessian."""
+    n, m = rows.shape
+    weighted = weights.size > 0
+    ratio = prior / source
+    out = np.zeros((m, m))
+    block = np.empty((_BLOCK, m))
+    filled = 0
+    total = 0.0
+    for i in range(0, n, step):
+        w = weights[i] if weighted else 1.0
+        if w == 0.0:
+            continue
+        f = 0.0
+        for j in range(m):
+            f += rows[i, j] * ratio[j]
+        total += w
+        r = np.sqrt(w) / f
+        for j in range(m):
+            block[filled, j] = r * rows[i, j]
+        filled += 1
+        if filled == _BLOCK:
+            out += np.dot(block.T, block)
+            filled = 0
+    if filled > 0:
+        rest = block[:filled]
+        out += np.dot(rest.T, rest)
+    for j in range(m):
+        for k in range(m):
+            out[j, k] /= total * source[j] * source[k]
+    return out
+
+
+@njit(cache=True, error_model="numpy")
+def _newton_target(prior, g, hessian, free):
+    """Where the quadratic model of the likelihood at `prior` has its maximum on the simplex."""
+    m = prior.size
+    # Scaled by the prior, entries of the curvature are moments of posteriors: of one size for all.
+    scale = np.maximum(prior, 1e-6)
+    model = np.empty((m, m))
+    for j in range(m):
+        for k in range(m):
+            model[j, k] = hessian[j, k] * scale[j] * scale[k]
+        model[j, j] += 1e-10 * model[j, j] + 1e-24
+    linear = (np.dot(hessian, prior) + g - 1.0) * scale
+    target = nonnegative(model, linear, free) * scale
+    size = target.sum()
+    return target / size if size > 0.0 else prior
+
+
+@njit(cache=True, error_model="numpy")
+def _accelerate(rows, weights, source, prior, g, tolerance, passes, step):
+    """EM with SQUAREM's extrapolation, in place, until certified, slow or out of passes.
+
+    Slow is a gap that a round does not quarter, once the passes come to what a Newton step costs.
+    """
+    m = source.size
+    first_g = np.empty(m)
+    far_g = np.empty(m)
+    used = 0
+    gap = g.max() - 1.0
+    while gap > tolerance and used < passes:
+        first = prior * g
+        first /= first.sum()
+        gradient(rows, weights, first, source, step, first_g)
+        used += 1
+        reached = first_g.max() - 1.0
+        second = first * first_g
+        bend = second - 2.0 * first + prior
+        stride = max(1.0, np.sqrt(((first - prior) ** 2).sum() / max((bend**2).sum(), 1e-300)))
+        far = prior + 2.0 * stride * (first - prior) + stride**2 * bend
+        far = np.maximum(far, 0.1 * second)
+        far /= far.sum()
+        extrapolated = False
+        if reached > tolerance:
+            smallest = gradient(rows, weights, far, source, step, far_g)
+            used += 1
+            extrapolated = smallest > 0.0 and far_g.max() - 1.0 <= reached
+        prior[:] = far if extrapolated else first
+        g[:] = far_g if extrapolated else first_g
+        before = gap
+        gap = g.max() - 1.0
+        if gap > 0.25 * before and used >= m // 8:
+            break
+    return used
+
+
+@njit(cache=True, error_model="numpy")
+def _climb(rows, weights, source, start, tolerance, passes, step, coarse, newton):
+    """Climb from `start` over every `step`-th row; return prior, gap and passes used.
+
+    Accelerated EM first (unless `newton`), then Newton's method on the simplex. A Newton step that
+    overshoots is replaced by an EM step, which cannot. The curvature is taken from every
+    `coarse`-th row and kept while the gap falls tenfold a step.
+    """
+    m = source.size
+    prior = start.copy()
+    g = np.empty(m)
+    ahead = np.empty(m)
+    gradient(rows, weights, prior, source, step, g)
+    used = 1
+    if not newton:
+        used += _accelerate(rows, weights, source, prior, g, tolerance, passes - used, step)
+    gap = g.max() - 1.0
+    hessian = np.empty((m, m))
+    free = np.ones(m, np.bool_)
+    stale = True
+    while gap > tolerance and used < passes:
+        if stale:
+            hessian = curvature(rows, weights, prior, source, coarse)
+        candidate = _newton_target(prior, g, hessian, free)
+        slope = np.dot(g, candidate - prior)
+        accepted = False
+        if slope > 0.0:
+            smallest = gradient(rows, weights, candidate, source, step, ahead)
+            used += 1
+            accepted = (
+                smallest > 0.0
+                and np.isfinite(ahead.max())
+                and np.dot(ahead, candidate - prior) >= -0.5 * slope
+            )
+        if not accepted:
+            candidate = prior * g
+            candidate /= candidate.sum()
+            gradient(rows, weights, candidate, source, step, ahead)
+            used += 1
+        prior = candidate
+        g[:] = ahead
+        better = g.max() - 1.0
+        stale = not accepted or better > 0.1 * gap
+        if not accepted or better > 0.5 * gap:
+            coarse = max(step, coarse // _FINER)
+        gap = better
+    return prior, gap, used
+
+
+@njit(cache=True, error_model="numpy")
+def maximise(rows, weights, source, start, tolerance, passes):
+    """The prior of greatest likelihood, the gap that certifies it, and the passes over the rows.
+
+    Long inputs are solved on ever finer spreads of their rows, each as far as its own sampling
+    error and each lending its curvature to the next, so that a few passes over the whole are
+    enough.
+    """
+    n, m = rows.shape
+    step = 1
+    while n // step > max(4096, 16 * m) * _FINER:
+        step *= _FINER
+    coarse = step
+    newton = False
+    prior = start
+    used = 0
+    while step > 1:
+        enough = max(tolerance, 0.1 / np.sqrt(n // step))
+        prior, _, more = _climb(rows, weights, source, prior, enough, passes, step, coarse, newton)
+        prior = (1.0 - 1e-6) * prior + 1e-6 * start
+        used += more // step
+        newton = True
+        coarse = step
+        step //= _FINER
+    prior, gap, more = _climb(rows, weights, source, prior, tolerance, passes, 1, coarse, newton)
+    return prior, gap, used + more

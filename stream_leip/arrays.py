@@ -1,0 +1,13 @@
+"""Names for the arrays that pass between modules."""
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows: TypeAlias = NDArray[np.float32]
+Vector: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float64]
+Labels: TypeAlias = NDArray[np.int64]
+Scores: TypeAlias = NDArray[np.floating[Any]]
+Kind: TypeAlias = Literal["logits", "probabilities"]

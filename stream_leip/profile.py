@@ -1,0 +1,269 @@
+"""What labelled validation data told us about the source."""
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from stream_leip import profile_json
+from stream_leip import rows as gate
+from stream_leip.arrays import Kind, Matrix, Rows, Vector
+from stream_leip.calibration import Calibrator
+from stream_leip.errors import InputError, ProfileError
+from stream_leip.profile_json import Packed
+
+SourcePrior = Literal["soft", "hard"]
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Statistics of the labelled validation rows; what later checks need is added here.
+
+    Parameters
+    ----------
+    n
+        How many rows there were.
+    hard
+        Joint confusion, predicted × true: the share of rows with this label and that class.
+    soft
+        The same with posteriors in place of labels.
+    nll, ece
+        Negative log-likelihood and expected calibration error, before and after calibration.
+    """
+
+    n: int
+    hard: Matrix
+    soft: Matrix
+    nll: tuple[float, float]
+    ece: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class ReplayErrors:
+    """Mean total variation of each estimator on replayed shifts, by window size."""
+
+    sizes: tuple[int, ...]
+    errors: dict[str, tuple[float, ...]]
+
+    def nearest(self, n: float) -> int:
+        """The place of the size nearest to `n`, on a logarithmic scale."""
+        return int(np.argmin(np.abs(np.log(np.array(self.sizes) / max(n, 1.0)))))
+
+    def best(self, n: float) -> str:
+        """The estimator of least error at the size nearest to `n`."""
+        place = self.nearest(n)
+        return min(self.errors, key=lambda name: self.errors[name][place])
+
+
+@dataclass(frozen=True, eq=False)
+class SourceProfile:
+    """What labelled validation data told us about the source. Made by `fit_profile`.
+
+    Parameters
+    ----------
+    classes
+        Names, in the order of the score columns.
+    kind
+        Whether scores are "logits" or "probabilities".
+    calibrator
+        Turns scores into rows.
+    validation
+        Statistics of the validation rows.
+    replay
+        How well each estimator did on replayed shifts of them.
+    seed
+        Of the replay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stream_leip import fit_profile
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(2, size=400)
+    >>> logits = np.stack([-4.0 * labels, 4.0 * labels - 4.0], axis=1) + rng.normal(size=(400, 2))
+    >>> profile = fit_profile(logits, labels, classes=["cat", "dog"])
+    >>> profile.hard_prior
+    array([0.49, 0.51])
+    >>> profile.rows([{"cat": 1.0, "dog": -1.0}]).round(2)
+    array([[0.98, 0.02]], dtype=float32)
+    """
+
+    classes: tuple[str, ...]
+    kind: Kind
+    calibrator: Calibrator
+    validation: Validation
+    replay: ReplayErrors
+    seed: int = 0
+
+    @cached_property
+    def hard_prior(self) -> Vector:
+        """The share of each class among the validation labels."""
+        return _shares(self.validation.hard.sum(axis=0))
+
+    @cached_property
+    def soft_prior(self) -> Vector:
+        """The mean validation posterior of each class."""
+        return _shares(self.validation.soft.sum(axis=1))
+
+    def prior(self, which: SourcePrior) -> Vector:
+        """The soft or the hard source prior."""
+        return self.soft_prior if which == "soft" else self.hard_prior
+
+    @cached_property
+    def recalls(self) -> Vector:
+        """The share of each class's validation rows that are labelled so."""
+        found: Vector = np.diag(self.validation.hard) / self.validation.hard.sum(axis=0)
+        return found
+
+    @cached_property
+    def precisions(self) -> Vector:
+        """The share of the rows labelled so that are of the class; NaN where none is."""
+        predicted = self.validation.hard.sum(axis=1)
+        found = np.full(len(self.classes), np.nan)
+        np.divide(np.diag(self.validation.hard), predicted, out=found, where=predicted > 0)
+        return found
+
+    @property
+    def accuracy(self) -> float:
+        """The share of validation rows labelled with their class."""
+        return float(np.trace(self.validation.hard))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything the profile holds: equal for equal profiles."""
+        return profile_json.checksum(self._content())
+
+    def rows(self, scores: gate.ScoresLike) -> Rows:
+        """Scores as calibrated rows.
+
+        Parameters
+        ----------
+        scores
+            A 2-D array, a list of lists, or a list of dicts by class name.
+
+        Raises
+        ------
+        BadRowsError
+            If a row is bad. It names the first one, how many there are, and the remedy.
+        """
+        rows = gate.require(scores, self.classes, self.kind, self.calibrator)
+        if len(rows) == 0:
+            raise InputError("scores: there are none; pass at least one row")
+        return rows
+
+    def screen(self, scores: gate.ScoresLike) -> tuple[Rows, list[gate.BadRow]]:
+        """The good rows of `scores`, and (index, reason) of each bad one."""
+        return gate.screen(scores, self.classes, self.kind, self.calibrator)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the profile as JSON: the same profile gives the same bytes."""
+        target = Path(path)
+        partial = target.with_name(target.name + ".partial")
+        partial.write_bytes(profile_json.encode(self._content()))
+        partial.replace(target)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "SourceProfile":
+        """Read a profile that `save` wrote.
+
+        Raises
+        ------
+        ProfileError
+            If the file is missing, corrupt, of another kind, or of a newer version.
+        """
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise ProfileError(f"{path}: cannot be read: {error.strerror or error}") from error
+        content = profile_json.decode(data, str(path))
+        try:
+            return cls._from_content(content)
+        except ValueError as error:
+            raise ProfileError(f"{path}: corrupt: {error}; fit the profile again") from error
+
+    def _content(self) -> profile_json.Content:
+        return profile_json.Content(
+            self.classes,
+            self.kind,
+            self.seed,
+            profile_json.CalibratorContent(
+                self.calibrator.method,
+                self.calibrator.bounded,
+                self.calibrator.scale.tolist(),
+                self.calibrator.bias.tolist(),
+            ),
+            profile_json.ReplayContent(self.replay.sizes, self.replay.errors),
+            profile_json.ValidationContent(
+                self.validation.n,
+                self.validation.nll,
+                self.validation.ece,
+                Packed.of(self.validation.hard),
+                Packed.of(self.validation.soft),
+            ),
+        )
+
+    @classmethod
+    def _from_content(cls, content: profile_json.Content) -> "SourceProfile":
+        calibrator, validation = content.calibrator, content.validation
+        return cls(
+            content.classes,
+            content.kind,
+            Calibrator(
+                calibrator.method,
+                np.array(calibrator.scale),
+                np.array(calibrator.bias),
+                calibrator.bounded,
+            ),
+            Validation(
+                validation.n,
+                validation.hard.array(),
+                validation.soft.array(),
+                validation.nll,
+                validation.ece,
+            ),
+            ReplayErrors(content.replay.sizes, content.replay.errors),
+            content.seed,
+        )
+
+    def __str__(self) -> str:
+        checked = self.validation
+        width = max(len("class"), *map(len, self.classes))
+        lines = [
+            f"source profile: {checked.n} validation rows of {len(self.classes)} classes, "
+            f"{self.kind}, accuracy {self.accuracy:.3f}",
+            f"calibration {self.calibrator.method}: "
+            f"NLL {checked.nll[0]:.4f} → {checked.nll[1]:.4f}, "
+            f"ECE {checked.ece[0]:.4f} → {checked.ece[1]:.4f}",
+        ]
+        if self.calibrator.bounded:
+            lines.append(
+                "  the fit ended at its bounds: the validation rows are separable, "
+                "so more of them would help"
+            )
+        lines += ["", f"{'class':{width}}   share   soft  recall  precision"]
+        for j, name in enumerate(self.classes):
+            lines.append(
+                f"{name:{width}}  {self.hard_prior[j]:6.3f} {self.soft_prior[j]:6.3f}  "
+                f"{self.recalls[j]:6.3f}  {self.precisions[j]:9.3f}"
+            )
+        lines += ["", "error on replayed shifts (mean total variation), by window size"]
+        names = list(self.replay.errors)
+        lines.append(f"{'rows':>6}  " + "  ".join(f"{name:>7}" for name in names) + "  auto takes")
+        for place, size in enumerate(self.replay.sizes):
+            errors = [self.replay.errors[name][place] for name in names]
+            best, second = sorted(errors)[:2]
+            ahead = f" ({100 * (second / best - 1):.0f} % less error)" if best > 0 else ""
+            lines.append(
+                f"{size:6d}  "
+                + "  ".join(f"{error:7.4f}" for error in errors)
+                + f"  {self.replay.best(size)}{ahead}"
+            )
+        return "\n".join(lines)
+
+
+def _shares(mass: Vector) -> Vector:
+    shares: Vector = mass / mass.sum()
+    return shares

