@@ -15,8 +15,10 @@ from stream_leip.errors import InputError
 Method: TypeAlias = Literal["none", "TS", "BCTS", "NBVS", "VS"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
-# In units of the logits' own spread. Real calibrators are within 10; separable data run to the end.
+# Separable data have no optimum: the scale grows until it is this many times the logits' spread, or
+# the loss is as good as gone. Real calibrators are within 10.
 _LIMIT = 100.0
+_NO_LOSS = 1e-6
 FOLDS = 5
 
 
@@ -32,7 +34,7 @@ class Calibrator:
     scale, bias
         One entry for each class.
     bounded
-        True when the fit ended at its bounds, as it does where the validation data are separable.
+        True when the fit ended at its bounds or left no loss: the validation data are separable.
 
     Examples
     --------
@@ -41,7 +43,7 @@ class Calibrator:
     >>> logits = np.array([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0], [0.0, 2.0], [1.5, 0.0], [1.0, 0.0]])
     >>> calibrator = fit_calibrator("TS", logits, np.array([0, 1, 0, 1, 1, 0]))
     >>> calibrator.scale.round(2)
-    array([0.82, 0.82])
+    array([0.97, 0.97])
     """
 
     method: Method
@@ -109,12 +111,8 @@ def fit_calibrator(method: Method, logits: Matrix, labels: Labels) -> Calibrator
         options={"maxiter": 5000, "maxfun": 20000, "maxcor": 20, "ftol": 1e-15, "gtol": 1e-9},
     )
     scale, bias = unpack(fit.x)
-    return Calibrator(
-        method,
-        scale / spread,
-        bias - bias.mean(),
-        bounded=bool(np.any(np.abs(fit.x) >= _LIMIT * (1 - 1e-9))),
-    )
+    bounded = bool(fit.fun < _NO_LOSS or np.any(np.abs(fit.x) >= _LIMIT * (1 - 1e-9)))
+    return Calibrator(method, scale / spread, bias - bias.mean(), bounded)
 
 
 def apply(calibrator: Calibrator, logits: Matrix) -> Matrix:

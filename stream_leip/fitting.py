@@ -223,7 +223,13 @@ def _label_columns(labels: ArrayLike, classes: tuple[str, ...], n: int) -> Label
         raise InputError(f"labels: the array has {given.ndim} dimensions, not 1; one label a row")
     if len(given) != n:
         raise InputError(f"labels: {len(given)} labels for {n} rows of scores; give one a row")
-    if given.dtype.kind == "f" and np.all(given == np.floor(given)):
+    if given.dtype.kind == "f":
+        odd = np.flatnonzero(given != np.floor(given))
+        if len(odd):
+            raise InputError(
+                f"labels: label {given[odd[0]]} of row {odd[0]} is no whole number; "
+                "give class names or columns"
+            )
         given = given.astype(np.int64)
     integers = np.issubdtype(given.dtype, np.integer)
     if not integers or all(name.lstrip("-").isdigit() for name in classes):

@@ -83,12 +83,12 @@ class SourceProfile:
     >>> from stream_leip import fit_profile
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(2, size=400)
-    >>> logits = np.stack([-4.0 * labels, 4.0 * labels - 4.0], axis=1) + rng.normal(size=(400, 2))
+    >>> logits = np.eye(2)[labels] + rng.normal(size=(400, 2))
     >>> profile = fit_profile(logits, labels, classes=["cat", "dog"])
     >>> profile.hard_prior
-    array([0.49, 0.51])
+    array([0.4475, 0.5525])
     >>> profile.rows([{"cat": 1.0, "dog": -1.0}]).round(2)
-    array([[0.98, 0.02]], dtype=float32)
+    array([[0.89, 0.11]], dtype=float32)
     """
 
     classes: tuple[str, ...]
@@ -159,11 +159,20 @@ class SourceProfile:
         return gate.screen(scores, self.classes, self.kind, self.calibrator)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the profile as JSON: the same profile gives the same bytes."""
+        """Write the profile as JSON: the same profile gives the same bytes.
+
+        Raises
+        ------
+        ProfileError
+            If the file cannot be written; one that was there stays as it was.
+        """
         target = Path(path)
         partial = target.with_name(target.name + ".partial")
-        partial.write_bytes(profile_json.encode(self._content()))
-        partial.replace(target)
+        try:
+            partial.write_bytes(profile_json.encode(self._content()))
+            partial.replace(target)
+        except OSError as error:
+            raise ProfileError(f"{path}: cannot be written: {error.strerror or error}") from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "SourceProfile":

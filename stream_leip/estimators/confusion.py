@@ -143,7 +143,7 @@ def regularised_weights(confusion: Matrix, mean: Vector, size: float) -> Vector:
     if excess(low) >= 0.0:
         return solve(low)
     if excess(high) <= 0.0:
-        return solve(high)
+        return np.ones(m)
     return solve(float(brentq(excess, low, high, xtol=1e-10)))
 
 

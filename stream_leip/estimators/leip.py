@@ -62,7 +62,7 @@ class LEIP:
     >>> estimate.prior.round(2)
     array([0.7, 0.2, 0.1])
     >>> estimate.details["buffered"]
-    50
+    18
     """
 
     threshold: Threshold = "min-recall"

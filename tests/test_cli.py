@@ -1,0 +1,148 @@
+"""The command, run as people run it."""
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from stream_leip_connectors.cli import main
+from stream_leip_connectors.files import example
+
+from stream_leip import SourceProfile
+
+COMMAND = Path(sys.executable).with_name("stream-leip")
+
+
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: str, cwd: Path) -> Done:
+    """Run the command in this process: importing numba again for each call would take seconds."""
+    stdout, stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in "oe")
+    code = 0
+    with (
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(stdout),
+        contextlib.redirect_stderr(stderr),
+    ):
+        try:
+            main(list(arguments))
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Done(code, *(stream.buffer.getvalue().decode() for stream in (stdout, stderr)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with validation data, a profile fitted to them, and a batch."""
+    path = tmp_path_factory.mktemp("cli")
+    data = example()
+    np.savez(path / "validation.npz", scores=data.val_logits, labels=data.val_labels)
+    np.savez(path / "today.npz", scores=data.draw([0.5, *[0.5 / 9] * 9], 2000))
+    done = run("fit", "validation.npz", cwd=path)
+    assert done.returncode == 0, done.stderr
+    assert "source profile: 2000 validation rows of 10 classes" in done.stdout
+    assert "written to profile.json" in done.stderr
+    return path
+
+
+def test_version_of_the_installed_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [COMMAND, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("stream-leip 0.")
+
+
+def test_estimate_for_people(folder: Path) -> None:
+    done = run("estimate", "today.npz", cwd=folder)
+    assert done.returncode == 0
+    assert "class mix of 2000 rows" in done.stdout
+    assert "auto takes" in done.stdout
+
+
+def test_estimate_for_machines(folder: Path) -> None:
+    done = run("estimate", "today.npz", "--json", cwd=folder)
+    found = json.loads(done.stdout)
+    assert found["n"] == 2000
+    assert found["classes"] == [str(j) for j in range(10)]
+    assert set(found["priors"]) == {"auto", "LEIP", "EM", "RLLS", "BBSE", "CC", "PCC"}
+    assert found["priors"]["auto"] == found["priors"][found["estimator"]]
+    assert found["priors"]["EM"][0] == pytest.approx(0.5, abs=0.04)
+
+
+def test_csv_and_npz_say_the_same(folder: Path) -> None:
+    data = example()
+    names = ",".join(str(j) for j in range(10))
+    labelled = np.column_stack([data.val_logits, data.val_labels])
+    form = ["%.9g"] * 10 + ["%d"]
+    np.savetxt(folder / "v.csv", labelled, form, ",", header=names + ",label", comments="")
+    done = run("fit", "v.csv", "--output", "csv.json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    by_csv, by_npz = (SourceProfile.load(folder / f"{name}.json") for name in ("csv", "profile"))
+    np.testing.assert_allclose(by_csv.soft_prior, by_npz.soft_prior, rtol=1e-6)
+    np.testing.assert_array_equal(by_csv.validation.hard, by_npz.validation.hard)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["fit", "none.npz"], "none.npz: no such file"),
+        (["fit", "today.npz"], "no labels; add an array 'labels'"),
+        (["fit", "odd.txt"], "files of type '.txt' are unknown"),
+        (["fit", "broken.npz"], "not a readable .npz file"),
+        (["fit", "other.npz"], "no array 'scores'; found x"),
+        (["fit", "bad.csv"], "bad.csv: could not convert string 'x'"),
+        (["fit", "narrow.csv"], "the header names 1 classes"),
+        (["estimate", "today.npz", "--profile", "none.json"], "none.json: cannot be read"),
+        (["estimate", "nan.npz"], "row 1: the score of class '0' is nan"),
+        (["estimate", "wide.csv"], "the classes are a, b, but the profile's are 0, 1"),
+    ],
+)
+def test_bad_data_are_one_line_and_exit_code_1(
+    folder: Path, arguments: list[str], says: str
+) -> None:
+    (folder / "odd.txt").write_text("x")
+    (folder / "broken.npz").write_bytes(b"PK not really")
+    np.savez(folder / "other.npz", x=np.zeros(3))
+    (folder / "bad.csv").write_text("a,b,label\n1,x,a\n")
+    (folder / "narrow.csv").write_text("a,label\n1,a\n")
+    (folder / "wide.csv").write_text("a,b\n1,2\n")
+    spoilt = example().test_logits[:3].copy()
+    spoilt[1, 0] = np.nan
+    np.savez(folder / "nan.npz", scores=spoilt)
+    done = run(*arguments, cwd=folder)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert says in done.stderr.replace("\n", "")
+    assert "Traceback" not in done.stderr
+
+
+def test_bad_rows_can_be_left_out(folder: Path) -> None:
+    spoilt = example().test_logits[:300].copy()
+    spoilt[[1, 7], 0] = np.nan
+    np.savez(folder / "some.npz", scores=spoilt)
+    done = run("estimate", "some.npz", "--skip-bad", "--json", cwd=folder)
+    assert json.loads(done.stdout)["n"] == 298
+    assert json.loads(done.stdout)["bad"] == 2
+    assert done.returncode == 1
+    assert "2 bad rows left out; row 1" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["fit"], ["fit", "x", "--kind", "odds"], ["nonsense"]])
+def test_wrong_usage_is_exit_code_2(tmp_path: Path, arguments: list[Any]) -> None:
+    assert run(*arguments, cwd=tmp_path).returncode == 2
+
+
+def test_demo(tmp_path: Path) -> None:
+    done = run("demo", cwd=tmp_path)
+    assert done.returncode == 0
+    for word in ("true", "LEIP", "EM", "CC", "total variation from the true mix"):
+        assert word in done.stdout
