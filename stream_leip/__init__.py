@@ -1,8 +1,12 @@
 """Streaming label-shift estimation: the class mix behind a classifier's predictions, unlabelled."""
 
-from importlib.metadata import version
-
-from stream_leip.errors import BadRowsError, InputError, ProfileError, StreamLeipError
+from stream_leip.errors import (
+    BadRowsError,
+    InputError,
+    ProfileError,
+    SnapshotError,
+    StreamLeipError,
+)
 from stream_leip.estimators import (
     BBSE,
     EM,
@@ -19,7 +23,7 @@ from stream_leip.estimators import (
 from stream_leip.fitting import fit_profile
 from stream_leip.profile import SourceProfile
 
-__version__ = version("stream-leip")
+__version__ = "0.1.0"
 
 __all__ = [
     "BBSE",
@@ -36,6 +40,7 @@ __all__ = [
     "MeanPosterior",
     "ProfileError",
     "Share",
+    "SnapshotError",
     "SourceProfile",
     "StreamLeipError",
     "fit_profile",

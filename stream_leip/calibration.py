@@ -5,8 +5,6 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import logsumexp
 
 from stream_leip._kernels.gate import LOG_FLOOR
 from stream_leip.arrays import Kind, Labels, Matrix, Scores, Vector
@@ -87,9 +85,9 @@ def fit_calibrator(method: Method, logits: Matrix, labels: Labels) -> Calibrator
     def loss(theta: Vector) -> tuple[float, Vector]:
         scale, bias = unpack(theta)
         v = z * scale + bias
-        norm = logsumexp(v, axis=1)
-        value = float(np.mean(norm - v[rows, labels]))
-        residual = np.exp(v - norm[:, None])
+        norm = _log_norm(v)
+        value = float(np.mean(norm[:, 0] - v[rows, labels]))
+        residual = np.exp(v - norm)
         residual[rows, labels] -= 1.0
         residual /= len(labels)
         by_scale = np.einsum("ij,ij->j", residual, z)
@@ -102,6 +100,9 @@ def fit_calibrator(method: Method, logits: Matrix, labels: Labels) -> Calibrator
     start = np.clip(start, -_LIMIT, _LIMIT)
     lowest = 0.0 if one_scale else -_LIMIT
     bounds = [(lowest, _LIMIT)] * scales + [(-_LIMIT, _LIMIT)] * (len(start) - scales)
+    # Importing it takes longer than all of stream_leip, and only fitting needs it.
+    from scipy.optimize import minimize  # noqa: PLC0415
+
     fit = minimize(
         loss,
         start,
@@ -118,8 +119,14 @@ def fit_calibrator(method: Method, logits: Matrix, labels: Labels) -> Calibrator
 def apply(calibrator: Calibrator, logits: Matrix) -> Matrix:
     """Calibrated log-posteriors in float64, for fitting; streams go through the gate instead."""
     v = logits * calibrator.scale + calibrator.bias
-    posterior: Matrix = v - logsumexp(v, axis=1, keepdims=True)
-    return posterior
+    return v - _log_norm(v)
+
+
+def _log_norm(v: Matrix) -> Matrix:
+    """The logarithm of each row's sum of exponentials, as a column."""
+    top: Matrix = v.max(axis=1, keepdims=True)
+    norm: Matrix = top + np.log(np.exp(v - top).sum(axis=1, keepdims=True))
+    return norm
 
 
 def nll(log_posteriors: Matrix, labels: Labels) -> float:

@@ -3,7 +3,8 @@
 StreamLeipError
 ├── InputError          what a caller passed: also a ValueError
 │   └── BadRowsError    scores that are not scores, with the first bad row and how many there are
-└── ProfileError        a profile file that is corrupt, foreign or newer
+├── ProfileError        a profile file that is corrupt, foreign or newer
+└── SnapshotError       bytes that are corrupt, foreign, newer or of another profile
 """
 
 
@@ -43,3 +44,7 @@ class BadRowsError(InputError):
 
 class ProfileError(StreamLeipError):
     """A profile file cannot be read; the message names the file, what is wrong and the remedy."""
+
+
+class SnapshotError(StreamLeipError):
+    """Bytes of a pane or snapshot cannot be used; the message says why and the remedy."""

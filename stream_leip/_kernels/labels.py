@@ -118,37 +118,44 @@ def _best(row, ratio, own):
 
 
 @njit(cache=True, error_model="numpy")
-def relabel(rows, labels, weights, keys, behind, threshold, source, smoothing, confident, final):
-    """Count confident labels, label the buffer in order, then label all; return the split.
+def confident(labels, weights, keys, behind, threshold, counts):
+    """Find where the keys fall below the threshold, and count the labels before that.
 
-    `confident` and `final` come with the counts of all labels (where there are no weights) and
-    leave with those of the confident set and of the last pass. Keys are sorted from `behind` on,
-    and at or above the threshold before it.
+    Keys are sorted from `behind` on, and at or above the threshold before it. Without weights,
+    `counts` come with all labels, and those of the few keys below are taken off.
     """
     while behind < keys.size and _top(keys[behind]) >= threshold:
         behind += 1
-    weighted = weights.size > 0
-    if weighted:
+    if weights.size > 0:
         for key in keys[:behind]:
             i = np.int64(key & _INDEX)
-            confident[labels[i]] += weights[i]
+            counts[labels[i]] += weights[i]
     else:
         for key in keys[behind:]:
-            confident[labels[np.int64(key & _INDEX)]] -= 1.0
-    counts = confident + smoothing
-    _label_in_order(rows, labels, weights, keys[behind:], source, counts)
-    _label_all(rows, labels, weights, keys, source, counts, final)
+            counts[labels[np.int64(key & _INDEX)]] -= 1.0
     return behind
 
 
 @njit(cache=True, error_model="numpy")
-def _label_in_order(rows, labels, weights, keys, source, counts):
+def relabel(rows, labels, weights, keys, ordered, behind, source, counts, final):
+    """Label the rows from `behind` on in order, then all of them, and count these labels.
+
+    `counts` come with what the labels before `behind` count, and `final`, where there are no
+    weights, with all labels. Rows are in the order of their keys if `ordered`; else a key says
+    where its row is.
+    """
+    _label_in_order(rows, labels, weights, keys, ordered, behind, source, counts)
+    _label_all(rows, labels, weights, keys, ordered, source, counts, final)
+
+
+@njit(cache=True, error_model="numpy")
+def _label_in_order(rows, labels, weights, keys, ordered, behind, source, counts):
     """Label rows one by one, each under the counts that the ones before left."""
     weighted = weights.size > 0
     ratio = counts / source
     largest = ratio.max()
-    for key in keys:
-        i = np.int64(key & _INDEX)
+    for place in range(behind, keys.size):
+        i = place if ordered else np.int64(keys[place] & _INDEX)
         own = labels[i]
         top = rows[i, own]
         # No other entry is above what the top one leaves of the whole.
@@ -162,7 +169,7 @@ def _label_in_order(rows, labels, weights, keys, source, counts):
 
 
 @njit(cache=True, error_model="numpy")
-def _label_all(rows, labels, weights, keys, source, counts, final):
+def _label_all(rows, labels, weights, keys, ordered, source, counts, final):
     """Label every row under the prior that `counts` give."""
     weighted = weights.size > 0
     ratio = counts / source
@@ -173,8 +180,9 @@ def _label_all(rows, labels, weights, keys, source, counts, final):
         keeps = np.float32(largest * _WHOLE / (ratio[j] + largest))
         if keeps < 1.0:
             near[j] = np.uint64(_ONE - np.int64(keeps.view(np.int32)) - 1) << _HIGH
-    for key in keys:
-        i = np.int64(key & _INDEX)
+    for place in range(keys.size):
+        key = keys[place]
+        i = place if ordered else np.int64(key & _INDEX)
         own = labels[i]
         best = np.int64(own) if key < near[own] else _best(rows[i], ratio, own)
         if weighted:

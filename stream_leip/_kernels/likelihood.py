@@ -76,18 +76,34 @@ def curvature(rows, weights, prior, source, step):
 
 
 @njit(cache=True, error_model="numpy")
-def _newton_target(prior, g, hessian, free):
-    """Where the quadratic model of the likelihood at `prior` has its maximum on the simplex."""
+def _roots(prior):
+    """Square roots of the prior, by which curvature is scaled; not quite zero anywhere."""
+    return np.sqrt(np.maximum(prior, 1e-8))
+
+
+@njit(cache=True, error_model="numpy")
+def _scaled(hessian, prior):
+    """Curvature times the roots of the prior on both sides.
+
+    A class that the rows tell apart well has curvature 1 / prior: scaled so, it is 1 whatever the
+    prior, so that curvature found at one prior, or on some of the rows, serves at another.
+    """
+    root = _roots(prior)
     m = prior.size
-    # Scaled by the prior, entries of the curvature are moments of posteriors: of one size for all.
-    scale = np.maximum(prior, 1e-6)
-    model = np.empty((m, m))
+    out = np.empty((m, m))
     for j in range(m):
         for k in range(m):
-            model[j, k] = hessian[j, k] * scale[j] * scale[k]
-        model[j, j] += 1e-10 * model[j, j] + 1e-24
-    linear = (np.dot(hessian, prior) + g - 1.0) * scale
-    target = nonnegative(model, linear, free) * scale
+            out[j, k] = hessian[j, k] * root[j] * root[k]
+        out[j, j] += 1e-10 * out[j, j] + 1e-24
+    return out
+
+
+@njit(cache=True, error_model="numpy")
+def _newton_target(prior, g, scaled, free):
+    """Where the quadratic model of the likelihood at `prior` has its maximum on the simplex."""
+    root = _roots(prior)
+    linear = np.dot(scaled, prior / root) + (g - 1.0) * root
+    target = nonnegative(scaled, linear, free) * root
     size = target.sum()
     return target / size if size > 0.0 else prior
 
@@ -134,8 +150,8 @@ def _climb(rows, weights, source, start, tolerance, passes, step, coarse, newton
     """Climb from `start` over every `step`-th row; return prior, gap and passes used.
 
     Accelerated EM first (unless `newton`), then Newton's method on the simplex. A Newton step that
-    overshoots is replaced by an EM step, which cannot. The curvature is taken from every
-    `coarse`-th row and kept while the gap falls tenfold a step.
+    overshoots is held back, and if it still does replaced by an EM step, which cannot. The
+    curvature is taken from every `coarse`-th row and kept while the gap falls tenfold a step.
     """
     m = source.size
     prior = start.copy()
@@ -146,25 +162,31 @@ def _climb(rows, weights, source, start, tolerance, passes, step, coarse, newton
     if not newton:
         used += _accelerate(rows, weights, source, prior, g, tolerance, passes - used, step)
     gap = g.max() - 1.0
-    hessian = np.empty((m, m))
+    scaled = np.empty((m, m))
     free = np.ones(m, np.bool_)
     stale = True
     while gap > tolerance and used < passes:
         if stale:
-            hessian = curvature(rows, weights, prior, source, coarse)
-        candidate = _newton_target(prior, g, hessian, free)
-        slope = np.dot(g, candidate - prior)
+            scaled = _scaled(curvature(rows, weights, prior, source, coarse), prior)
+        candidate = _newton_target(prior, g, scaled, free)
         accepted = False
-        if slope > 0.0:
-            smallest = gradient(rows, weights, candidate, source, step, ahead)
-            used += 1
-            accepted = (
-                smallest > 0.0
-                and np.isfinite(ahead.max())
-                and np.dot(ahead, candidate - prior) >= -0.5 * slope
-            )
+        for _ in range(2):
+            slope = np.dot(g, candidate - prior)
+            if slope > 0.0:
+                smallest = gradient(rows, weights, candidate, source, step, ahead)
+                used += 1
+                accepted = (
+                    smallest > 0.0
+                    and np.isfinite(ahead.max())
+                    and np.dot(ahead, candidate - prior) >= -0.5 * slope
+                )
+            if accepted:
+                break
+            # What overshoots is most often a class sent to zero at once: a tenth is near enough.
+            candidate = np.maximum(candidate, 0.1 * prior)
+            candidate /= candidate.sum()
         if not accepted:
-            candidate = prior * g
+            candidate = np.maximum(prior, 1e-9) * g
             candidate /= candidate.sum()
             gradient(rows, weights, candidate, source, step, ahead)
             used += 1

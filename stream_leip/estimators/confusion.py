@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from stream_leip._kernels.quadratic import nonnegative
 from stream_leip.arrays import Matrix, Rows, Vector
@@ -144,6 +143,8 @@ def regularised_weights(confusion: Matrix, mean: Vector, size: float) -> Vector:
         return solve(low)
     if excess(high) <= 0.0:
         return np.ones(m)
+    from scipy.optimize import brentq  # noqa: PLC0415  (see calibration)
+
     return solve(float(brentq(excess, low, high, xtol=1e-10)))
 
 

@@ -1,6 +1,7 @@
 """LEIP: label shift estimation with incremental prior update."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +20,28 @@ _INDEX = np.uint64(0xFFFFFFFF)
 _ONE = np.uint32(0x3F800000)
 
 Keys = NDArray[np.uint64]
+
+
+class Ranked(Protocol):
+    """Rows from most to least confident; see `Pane`."""
+
+    @property
+    def rows(self) -> Rows:
+        """In order."""
+
+    @property
+    def labels(self) -> NDArray[np.uint16]:
+        """Of the rows."""
+
+    @property
+    def keys(self) -> Keys:
+        """Of the rows, ascending."""
+
+    def split(self, threshold: float) -> int:
+        """How many rows are at or above the threshold."""
+
+    def confident(self, threshold: float) -> tuple[NDArray[np.int64], int]:
+        """Their label counts, and how many they are."""
 
 
 @dataclass(frozen=True)
@@ -102,20 +125,39 @@ class LEIP:
 
         threshold, behind, notes = self._threshold(keys, scope, profile)
         confident, final = (np.zeros(m), np.zeros(m)) if scope.weighted else (counts.copy(), counts)
-        split = kernel.relabel(
-            rows, labels, scope.weights, keys, behind, threshold, source, self.smoothing,
-            confident, final,
-        )  # fmt: skip
-        if not split:
-            notes += ("no row is confident: the counts start from the low-confidence buffer",)
-        prior = final / final.sum()
-        details = {
-            "threshold": threshold,
-            "confident": confident,
-            "buffered": len(keys) - split,
-            "notes": notes,
-        }
-        return Estimate(prior, weigh(prior, source), len(rows), details)
+        split = kernel.confident(labels, scope.weights, keys, behind, threshold, confident)
+        counts = confident + self.smoothing
+        kernel.relabel(rows, labels, scope.weights, keys, False, split, source, counts, final)
+        return _conclude(final, source, threshold, confident, split, len(rows), notes)
+
+    def estimate_ranked(self, ranked: Ranked, profile: SourceProfile, weights: Vector) -> Estimate:
+        """Estimate from rows that are in order already, as a pane's are; empty for no weights."""
+        source = profile.prior(self.prior)
+        m = len(profile.classes)
+        notes: tuple[str, ...] = ()
+        if isinstance(self.threshold, Fixed):
+            threshold = self.threshold.threshold
+        else:
+            share, note = confident_share(self.threshold, profile)
+            notes = () if note is None else (note,)
+            if len(weights):
+                threshold = _weighted_quantile(ranked.keys, weights, 1.0 - share)
+            else:
+                place = (len(ranked.rows) - 1) * (1.0 - share)
+                threshold, _ = kernel.quantile(ranked.keys, 0, place)
+        if len(weights):
+            split = ranked.split(threshold)
+            found = np.bincount(ranked.labels[:split], weights[:split], minlength=m)
+            final = np.zeros(m)
+        else:
+            found, split = ranked.confident(threshold)
+            final = ranked.confident(0.0)[0].astype(np.float64)
+        confident = found.astype(np.float64)
+        counts = confident + self.smoothing
+        kernel.relabel(
+            ranked.rows, ranked.labels, weights, ranked.keys, True, split, source, counts, final
+        )
+        return _conclude(final, source, threshold, confident, split, len(ranked.rows), notes)
 
     def _threshold(
         self, keys: Keys, scope: Scope, profile: SourceProfile
@@ -129,7 +171,8 @@ class LEIP:
         notes = () if note is None else (note,)
         if scope.weighted:
             keys.sort()
-            return _weighted_quantile(keys, scope.weights, 1.0 - share), 0, notes
+            in_order = scope.weights[(keys & _INDEX).astype(np.int64)]
+            return _weighted_quantile(keys, in_order, 1.0 - share), 0, notes
         place = (len(keys) - 1) * (1.0 - share)
         begin = kernel.split(keys, len(keys) - 1 - int(place))
         keys[begin:].sort()
@@ -144,12 +187,31 @@ def check_source_prior(prior: SourcePrior) -> None:
 
 
 def _weighted_quantile(keys: Keys, weights: Vector, quantile: float) -> float:
-    """Of top probabilities whose keys are sorted; rows of no weight are as good as absent."""
-    ascending = keys[::-1]
-    weight = weights[(ascending & _INDEX).astype(np.int64)]
-    present = weight > 0.0
-    weight = weight[present]
+    """Of the top probabilities of sorted keys; rows of no weight are as good as absent."""
+    present = weights[::-1] > 0.0
+    weight = weights[::-1][present]
     middle = np.cumsum(weight) - 0.5 * weight
     target = middle[0] + quantile * (middle[-1] - middle[0])
-    tops = (_ONE - (ascending[present] >> _HIGH).astype(np.uint32)).view(np.float32)
+    tops = (_ONE - (keys[::-1][present] >> _HIGH).astype(np.uint32)).view(np.float32)
     return float(np.interp(target, middle, tops.astype(np.float64)))
+
+
+def _conclude(
+    final: Vector,
+    source: Vector,
+    threshold: float,
+    confident: Vector,
+    split: int,
+    n: int,
+    notes: tuple[str, ...],
+) -> Estimate:
+    if not split:
+        notes += ("no row is confident: the counts start from the low-confidence buffer",)
+    prior = final / final.sum()
+    details = {
+        "threshold": threshold,
+        "confident": confident,
+        "buffered": n - split,
+        "notes": notes,
+    }
+    return Estimate(prior, weigh(prior, source), n, details)
