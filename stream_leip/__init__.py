@@ -21,7 +21,11 @@ from stream_leip.estimators import (
     Share,
 )
 from stream_leip.fitting import fit_profile
+from stream_leip.keyed import KeyedMonitor
+from stream_leip.monitor import Monitor
 from stream_leip.profile import SourceProfile
+from stream_leip.update import Update
+from stream_leip.windows import Fading, Sliding, Tumbling
 
 __version__ = "0.1.0"
 
@@ -35,13 +39,19 @@ __all__ = [
     "ClassifyAndCount",
     "Estimate",
     "Estimator",
+    "Fading",
     "Fixed",
     "InputError",
+    "KeyedMonitor",
     "MeanPosterior",
+    "Monitor",
     "ProfileError",
     "Share",
+    "Sliding",
     "SnapshotError",
     "SourceProfile",
     "StreamLeipError",
+    "Tumbling",
+    "Update",
     "fit_profile",
 ]

@@ -282,3 +282,26 @@ class OpenPane:
             self.level,
             self.seen,
         )
+
+    def to_bytes(self) -> bytes:
+        """The open pane in bytes, rows in order of arrival."""
+        fields = {
+            "start": self.start,
+            "end": self.end,
+            "level": self.level,
+            "seen": self.seen,
+        }
+        arrays: binary.Arrays = {"rows": self._rows[: self.n], "events": self._events[: self.n]}
+        return binary.encode("open", VERSION, fields, arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "OpenPane":
+        """The open pane that `to_bytes` gave; SnapshotError for anything else."""
+        fields, arrays = binary.decode(data, "open", VERSION)
+        pane = cls(arrays["rows"].shape[1])
+        pane.room(len(arrays["rows"]))[:] = arrays["rows"]
+        pane._events[: len(arrays["rows"])] = arrays["events"]
+        pane.n = len(arrays["rows"])
+        pane.start, pane.end = fields["start"], fields["end"]
+        pane.level, pane.seen = fields["level"], fields["seen"]
+        return pane

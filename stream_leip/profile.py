@@ -149,10 +149,14 @@ class SourceProfile:
         BadRowsError
             If a row is bad. It names the first one, how many there are, and the remedy.
         """
-        rows = gate.require(scores, self.classes, self.kind, self.calibrator)
+        rows = self.all_rows(scores)
         if len(rows) == 0:
             raise InputError("scores: there are none; pass at least one row")
         return rows
+
+    def all_rows(self, scores: gate.ScoresLike) -> Rows:
+        """As `rows`, for callers to whom no scores at all are fine."""
+        return gate.require(scores, self.classes, self.kind, self.calibrator)
 
     def screen(self, scores: gate.ScoresLike) -> tuple[Rows, list[gate.BadRow]]:
         """The good rows of `scores`, and (index, reason) of each bad one."""

@@ -1,6 +1,7 @@
 """Event time: epoch seconds, or datetimes that know their zone."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -50,6 +51,20 @@ def epoch_array(times: Times, n: int) -> Vector:
     odd = np.flatnonzero(~(np.abs(seconds) < _LATEST))
     if len(odd):
         epoch_seconds(float(seconds[odd[0]]))
+    return seconds
+
+
+def screen_times(times: Times, n: int) -> Vector:
+    """A time for each of `n` events as epoch seconds; NaN for what is no time."""
+    try:
+        return epoch_array(times, n)
+    except InputError:
+        if len(times) != n or (isinstance(times, np.ndarray) and times.dtype.kind == "M"):
+            raise
+    seconds = np.full(n, np.nan)
+    for place, time in enumerate(times):
+        with suppress(InputError):
+            seconds[place] = epoch_seconds(time)
     return seconds
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from stream_leip.arrays import Rows
@@ -44,13 +45,21 @@ class Auto:
         start: ArrayLike | None = None,
     ) -> Estimate:
         """Estimate the prior; see `Estimator.estimate`."""
-        name, reason = choose(profile, len(rows))
+        name, reason = choose(profile, effective_size(len(rows), weights))
         found = CANDIDATES[name].estimate(rows, profile, weights=weights, start=start)
         details = {**found.details, "estimator": name, "reason": reason}
         return Estimate(found.prior, found.weights, found.n, details)
 
 
-def choose(profile: SourceProfile, n: int) -> tuple[str, str]:
+def effective_size(n: int, weights: ArrayLike | None) -> float:
+    """How many rows of equal weight tell as much as these (Kish)."""
+    if weights is None:
+        return float(n)
+    w = np.asarray(weights, np.float64)
+    return float(w.sum() ** 2 / max((w**2).sum(), np.finfo(np.float64).tiny))
+
+
+def choose(profile: SourceProfile, n: float) -> tuple[str, str]:
     """The name of the estimator for `n` rows, and why it is that one."""
     name = profile.replay.best(n)
     place = profile.replay.nearest(n)

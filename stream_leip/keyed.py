@@ -1,0 +1,305 @@
+"""Many streams, each with a key and a monitor of its own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_leip import binary
+from stream_leip.arrays import Rows, Vector
+from stream_leip.errors import InputError
+from stream_leip.estimators import Estimator
+from stream_leip.monitor import DEFAULT_WINDOW, Batch, Monitor, check_fingerprint
+from stream_leip.profile import SourceProfile
+from stream_leip.rows import ScoresLike
+from stream_leip.settings import from_plain, to_plain
+from stream_leip.times import Time, Times, epoch_seconds
+from stream_leip.update import Update
+from stream_leip.windows import Window
+
+VERSION = 1
+# What a monitor takes beside its rows, about.
+_BYTES_A_KEY = 6000
+
+OnExpire = Callable[[str, bytes], None]
+
+
+class KeyedMonitor:
+    """A monitor for each key, made when the key is first seen. The same verbs, with a key first.
+
+    Parameters
+    ----------
+    profile, window, estimator, max_rows, on_bad
+        As for `Monitor`; they hold for every key.
+    max_keys
+        Most keys at a time. A new key beyond it takes the place of the one longest without an
+        event, which expires.
+    idle
+        Seconds of event time after which a key without events expires, when `advance` comes by.
+    max_bytes
+        A budget for all keys together; with `max_keys` it caps the rows that each may keep.
+    on_expire
+        Called with a key that expires and its snapshot; store it, and bring it back with `adopt`.
+        Without it, an expired key is forgotten, and counted in `forgotten`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stream_leip import KeyedMonitor, Tumbling, fit_profile
+    >>> rng = np.random.default_rng(0)
+    >>> def draw(labels):
+    ...     return 4.0 * np.eye(2)[labels] + rng.normal(size=(len(labels), 2))
+    >>> known = rng.integers(2, size=600)
+    >>> keyed = KeyedMonitor(fit_profile(draw(known), known), Tumbling(count=500))
+    >>> keys = ["north", "south"] * 500
+    >>> labels = (rng.random(1000) < np.tile([0.2, 0.7], 500)).astype(int)
+    >>> for update in keyed.update_many(keys, draw(labels)):
+    ...     print(update.key, update.prior.round(1))
+    north [0.7 0.3]
+    south [0.3 0.7]
+    """
+
+    def __init__(
+        self,
+        profile: SourceProfile,
+        window: Window = DEFAULT_WINDOW,
+        estimator: str | Estimator = "auto",
+        *,
+        max_rows: int | None = None,
+        on_bad: Literal["raise", "skip"] = "raise",
+        max_keys: int | None = None,
+        idle: float | None = None,
+        max_bytes: int | None = None,
+        on_expire: OnExpire | None = None,
+    ) -> None:
+        if max_keys is not None and max_keys < 1:
+            raise InputError(f"max_keys: {max_keys!r}; use a whole number of at least 1, or None")
+        if idle is not None and not idle > 0:
+            raise InputError(f"idle: {idle!r}; use a number of seconds above zero, or None")
+        if max_bytes is not None:
+            max_rows = _rows_within(max_bytes, max_keys, max_rows, len(profile.classes))
+        self._gate = Monitor(profile, window, estimator, max_rows=max_rows, on_bad=on_bad)
+        self._settings: dict[str, Any] = {"max_rows": max_rows, "on_bad": on_bad}
+        self._max_keys = max_keys
+        self._idle = idle
+        self._on_expire = on_expire
+        # From the key longest without an event to the newest.
+        self._monitors: dict[str, Monitor] = {}
+        self._seen: dict[str, float] = {}
+        self._bad = 0
+        self.forgotten = 0
+
+    @property
+    def profile(self) -> SourceProfile:
+        """The source."""
+        return self._gate.profile
+
+    @property
+    def bad(self) -> int:
+        """How many events were skipped because their scores could not be used."""
+        return self._bad
+
+    def __len__(self) -> int:
+        return len(self._monitors)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._monitors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._monitors)
+
+    def monitor(self, key: str) -> Monitor:
+        """The monitor of a key that has one."""
+        try:
+            return self._monitors[key]
+        except KeyError:
+            raise InputError(f"key: {key!r} has no monitor; it came with no event yet") from None
+
+    def update(self, key: str, scores: Any, time: Time | None = None) -> list[Update]:
+        """Take one event of a key."""
+        _check_key(key)
+        row, seconds = self._gate.gate_one(scores, time)
+        return self._take_one(key, row, seconds)
+
+    def update_many(
+        self, keys: Sequence[str], scores: ScoresLike, times: Times | None = None
+    ) -> list[Update]:
+        """Take many events; the same as `update` for each, and faster."""
+        if len(keys) != len(scores):
+            raise InputError(f"keys: {len(keys)} keys for {len(scores)} events; give one for each")
+        names = list(map(_check_key, keys))
+        batch = self._gate.gate_many(scores, times)
+        places = _places_by_key(names)
+        if (
+            self._max_keys is not None
+            and len(places.keys() | self._monitors.keys()) > self._max_keys
+        ):
+            return self._one_by_one(names, batch)
+        found: list[tuple[int, Update]] = []
+        row_of = np.full(batch.n, -1)
+        row_of[batch.places] = np.arange(len(batch.rows))
+        for key, events in places.items():
+            which = row_of[events]
+            which = which[which >= 0]
+            times_of_key = None if batch.times is None else batch.times[which]
+            local = np.searchsorted(events, batch.places[which])
+            monitor = self._monitor(key)
+            self._note(key, times_of_key)
+            part = Batch(batch.rows[which], times_of_key, local, len(events))
+            for place, update in monitor.take(part):
+                found.append((int(batch.places[which[place]]), replace(update, key=key)))
+        found.sort(key=lambda each: each[0])
+        self._bad += batch.n - len(batch.rows)
+        return [update for _, update in found]
+
+    def _one_by_one(self, keys: list[str], batch: Batch) -> list[Update]:
+        """In order of arrival: which key goes when they are too many depends on it."""
+        updates: list[Update] = []
+        row_of = dict(zip(batch.places.tolist(), range(len(batch.rows)), strict=True))
+        for place, key in enumerate(keys):
+            i = row_of.get(place)
+            time = None if i is None or batch.times is None else float(batch.times[i])
+            updates += self._take_one(key, None if i is None else batch.rows[i : i + 1], time)
+        return updates
+
+    def _take_one(self, key: str, row: Rows | None, time: float | None) -> list[Update]:
+        self._bad += row is None
+        monitor = self._monitor(key)
+        if time is not None:
+            self._seen[key] = max(time, self._seen.get(key, time))
+        return [replace(update, key=key) for update in monitor.take_one(row, time)]
+
+    def advance(self, time: Time) -> list[Update]:
+        """Let event time move on for all keys; those idle for too long expire."""
+        seconds = epoch_seconds(time)
+        updates = [
+            replace(update, key=key)
+            for key, monitor in self._monitors.items()
+            for update in monitor.advance(seconds)
+        ]
+        if self._idle is not None:
+            over = [key for key, seen in self._seen.items() if seconds - seen > self._idle]
+            for key in over:
+                self.expire(key)
+        return updates
+
+    def expire(self, key: str) -> None:
+        """Take a key out, and hand its snapshot to `on_expire`."""
+        monitor = self.monitor(key)
+        if self._on_expire is None:
+            self.forgotten += 1
+        else:
+            self._on_expire(key, monitor.snapshot())
+        del self._monitors[key]
+        self._seen.pop(key, None)
+
+    def adopt(self, key: str, snapshot: bytes, time: Time | None = None) -> None:
+        """Bring back a key from its snapshot."""
+        _check_key(key)
+        monitor = Monitor.restore(
+            snapshot, self.profile, window=self._gate.window, estimator=self._gate.estimator
+        )
+        self._monitors.pop(key, None)
+        self._make_room()
+        self._monitors[key] = monitor
+        if time is not None:
+            self._seen[key] = epoch_seconds(time)
+
+    def estimate(self, key: str) -> Update:
+        """The class mix of a key now, whatever the pane's fill."""
+        return replace(self.monitor(key).estimate(), key=key)
+
+    def adapt(self, key: str, scores: ScoresLike) -> Rows:
+        """Posteriors under a key's current mix; under the source's for a key without a monitor."""
+        return self._monitors.get(key, self._gate).adapt(scores)
+
+    def snapshot(self) -> bytes:
+        """All keys with their monitors, in bytes."""
+        fields = {
+            "profile": self.profile.fingerprint,
+            "window": to_plain(self._gate.window),
+            "estimator": to_plain(self._gate.estimator),
+            "settings": self._settings,
+            "max_keys": self._max_keys,
+            "idle": self._idle,
+            "bad": self._bad,
+            "forgotten": self.forgotten,
+            "seen": {key: self._seen[key] for key in self._monitors if key in self._seen},
+            "monitors": {key: monitor.snapshot() for key, monitor in self._monitors.items()},
+        }
+        return binary.encode("keyed", VERSION, fields, {})
+
+    @classmethod
+    def restore(
+        cls, state: bytes, profile: SourceProfile, *, on_expire: OnExpire | None = None
+    ) -> "KeyedMonitor":
+        """The keyed monitor that `snapshot` was taken of; see `Monitor.restore`."""
+        fields, _ = binary.decode(state, "keyed", VERSION)
+        check_fingerprint(fields["profile"], profile)
+        keyed = cls(
+            profile,
+            from_plain("window", fields["window"]),
+            from_plain("estimator", fields["estimator"]),
+            max_keys=fields["max_keys"],
+            idle=fields["idle"],
+            on_expire=on_expire,
+            **fields["settings"],
+        )
+        keyed._bad = fields["bad"]
+        keyed.forgotten = fields["forgotten"]
+        keyed._seen = fields["seen"]
+        keyed._monitors = {
+            key: Monitor.restore(data, profile) for key, data in fields["monitors"].items()
+        }
+        return keyed
+
+    def _monitor(self, key: str) -> Monitor:
+        """The monitor of a key, moved to the newest; made if there is none."""
+        monitor = self._monitors.pop(key, None)
+        if monitor is None:
+            self._make_room()
+            gate = self._gate
+            monitor = Monitor(gate.profile, gate.window, gate.estimator, **self._settings)
+        self._monitors[key] = monitor
+        return monitor
+
+    def _note(self, key: str, times: Vector | None) -> None:
+        """Remember when a key was last seen."""
+        if times is not None and len(times):
+            latest = float(times.max())
+            self._seen[key] = max(latest, self._seen.get(key, latest))
+
+    def _make_room(self) -> None:
+        while self._max_keys is not None and len(self._monitors) >= self._max_keys:
+            self.expire(next(iter(self._monitors)))
+
+
+def _check_key(key: object) -> str:
+    if not isinstance(key, str):
+        raise InputError(f"key: {key!r} ({type(key).__name__}) is no string; use str(key), say")
+    return key
+
+
+def _places_by_key(keys: list[str]) -> dict[str, NDArray[np.int64]]:
+    """Where the events of each key are; keys in the order of their last event."""
+    unique, inverse = np.unique(np.array(keys, object), return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(inverse, minlength=len(unique)))[:-1])
+    by_last = sorted(zip(unique, parts, strict=True), key=lambda each: int(each[1][-1]))
+    return {str(key): places for key, places in by_last}
+
+
+def _rows_within(budget: int, keys: int | None, most: int | None, m: int) -> int:
+    """How many rows each key may keep so that all of them fit the budget."""
+    if keys is None:
+        raise InputError(f"max_bytes: {budget!r} needs max_keys, to know how many share it")
+    # Twice the rows: an open pane grows by doubling, and a sealed one is a copy.
+    rows = int((budget / keys - _BYTES_A_KEY) / (2 * (4 * m + 10)))
+    if rows < 1:
+        least = keys * (_BYTES_A_KEY + 2 * (4 * m + 10))
+        raise InputError(
+            f"max_bytes: {budget!r} is too little for {keys} keys; use {least} or more"
+        )
+    return rows if most is None else min(rows, most)

@@ -1,0 +1,100 @@
+"""Windows by the number of events."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_leip.arrays import Rows, Vector
+from stream_leip.pane import OpenPane, Pane
+from stream_leip.windows.retention import Retention
+from stream_leip.windows.state import Cap, Scope
+
+
+class CountState:
+    """Panes of `every` events each; a window ends with each of them."""
+
+    late = 0  # without event time, nothing is
+
+    def __init__(self, m: int, every: int, retention: Retention, max_rows: int | None) -> None:
+        self._m = m
+        self._every = every
+        self._retention = retention
+        self._cap = Cap(max_rows, retention)
+        self._capped = max_rows is not None
+        self._number = 0
+        self._open = OpenPane(m, every)
+
+    def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
+        """Take one row, of shape (1, m)."""
+        pane = self._open
+        if not pane.seen:
+            self._begin()
+        pane.room()[:] = row
+        pane.took(event, time)
+        if self._capped:
+            self._cap.hold([pane])
+        return [self._end(0)] if pane.seen == self._every else []
+
+    def add(self, rows: Rows, times: Vector | None, events: NDArray[np.int64]) -> Iterator[Scope]:
+        """Take rows; each scope must be used before the next is asked for."""
+        begin = 0
+        while begin < len(rows):
+            if not self._open.seen:
+                self._begin()
+            end = min(begin + self._every - self._open.seen, len(rows))
+            part = slice(begin, end)
+            self._open.extend(rows[part], events[part], None if times is None else times[part])
+            self._cap.hold([self._open])
+            if self._open.seen == self._every:
+                yield self._end(end - 1)
+            begin = end
+
+    def _end(self, place: int) -> Scope:
+        self._retention.add(self._number, self._open.seal())
+        self._number += 1
+        self._open = OpenPane(self._m, self._every)
+        return self._scope(self._number, place)
+
+    def _begin(self) -> None:
+        """With its first event a pane takes the place of the oldest, under the cap too."""
+        self._retention.advance(self._number + 1)
+        self._cap.settle(self._number + 1, [])
+        self._open.level = self._cap.level
+
+    def _scope(self, edge: int, place: int) -> Scope:
+        panes = self._retention.in_scope(edge)
+        return Scope(panes, self._retention.weights(edge), place=place)
+
+    def advance(self, time: float) -> Iterator[Scope]:
+        """Event time ends no window here."""
+        return iter(())
+
+    def now(self) -> Scope:
+        """What is in scope at this moment, the open pane included."""
+        if not self._open.n:
+            return self._scope(self._number, 0)
+        opened = Retention(
+            self._retention.span,
+            self._retention.half_life,
+            {**self._retention.panes, self._number: self._open.seal()},
+        )
+        edge = self._number + 1
+        return Scope(opened.in_scope(edge), opened.weights(edge))
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values and bytes."""
+        return {
+            "number": self._number,
+            "level": self._cap.level,
+            "open": self._open.to_bytes(),
+            "panes": [(number, pane.to_bytes()) for number, pane in self._retention.panes.items()],
+        }
+
+    def restore(self, fields: dict[str, Any]) -> None:
+        """Take over the state that `snapshot` gave."""
+        self._number = fields["number"]
+        self._cap.level = fields["level"]
+        self._open = OpenPane.from_bytes(fields["open"])
+        self._retention.panes = {number: Pane.from_bytes(data) for number, data in fields["panes"]}

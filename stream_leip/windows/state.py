@@ -1,0 +1,93 @@
+"""What a window keeps between events."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_leip.arrays import Rows, Vector
+from stream_leip.pane import OpenPane, Pane
+from stream_leip.windows.retention import Retention
+
+# Called with rows that came too late, their times and their event numbers.
+OnLate = Callable[[Rows, Vector, NDArray[np.int64]], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """Panes to estimate from.
+
+    Parameters
+    ----------
+    panes
+        Oldest first.
+    weights
+        One for each pane; None where all weigh the same.
+    start, end
+        Bounds in event time, where windows have them.
+    place
+        Which event of the batch ended the window.
+    """
+
+    panes: list[Pane]
+    weights: Vector | None
+    start: float | None = None
+    end: float | None = None
+    place: int = 0
+
+
+class WindowState(Protocol):
+    """Takes rows, and gives a scope whenever a window ends."""
+
+    late: int
+
+    def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
+        """Take one row, of shape (1, m)."""
+
+    def add(self, rows: Rows, times: Vector | None, events: NDArray[np.int64]) -> Iterator[Scope]:
+        """Take rows; each scope must be used before the next is asked for."""
+
+    def advance(self, time: float) -> Iterator[Scope]:
+        """Let event time move on."""
+
+    def now(self) -> Scope:
+        """What is in scope at this moment, open panes included."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values and bytes."""
+
+    def restore(self, fields: dict[str, Any]) -> None:
+        """Take over the state that `snapshot` gave."""
+
+
+class Cap:
+    """Thins what a window holds when it holds more rows than it may.
+
+    All panes held are at one level, and it changes only with the events that came, however they
+    were split into batches.
+    """
+
+    def __init__(self, most: int | None, retention: Retention) -> None:
+        self._most = most
+        self._retention = retention
+        self.level = 0
+
+    def settle(self, edge: int, panes: list[OpenPane]) -> None:
+        """Find the level for new panes, with what the window at `edge` covers held."""
+        kept = self._retention.in_scope(edge)
+        self.level = max([0, *(pane.level for pane in kept), *(pane.level for pane in panes)])
+        rows = sum(map(len, kept)) + sum(pane.n for pane in panes)
+        if self.level and self._most is not None and 4 * rows <= self._most:
+            self.level -= 1
+
+    def hold(self, panes: list[OpenPane]) -> None:
+        """Thin open and sealed panes alike until they are within the cap."""
+        if self._most is None:
+            return
+        while self._retention.rows + sum(pane.n for pane in panes) > self._most:
+            self.level += 1
+            self._retention.thin(self.level)
+            for pane in panes:
+                pane.thin(self.level)

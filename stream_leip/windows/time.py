@@ -1,0 +1,205 @@
+"""Windows by event time."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_leip.arrays import Rows, Vector
+from stream_leip.errors import InputError
+from stream_leip.pane import OpenPane, Pane
+from stream_leip.windows.retention import Retention
+from stream_leip.windows.state import Cap, OnLate, Scope
+
+# A gap of more empty windows than this is one empty update.
+_MOST_EMPTY = 1000
+
+
+class TimeState:
+    """Panes of `every` seconds, aligned to the epoch; a window ends with each of them.
+
+    The watermark is the latest event time less the lateness. Pane k covers the times from k·every
+    to (k + 1)·every, and is sealed when the watermark has passed its end; an event of a sealed
+    pane is late.
+    """
+
+    def __init__(
+        self,
+        m: int,
+        every: float,
+        lateness: float,
+        retention: Retention,
+        max_rows: int | None,
+        *,
+        emit_empty: bool,
+        on_late: OnLate | None,
+    ) -> None:
+        self._m = m
+        self._every = every
+        self._lateness = lateness
+        self._retention = retention
+        self._cap = Cap(max_rows, retention)
+        self._capped = max_rows is not None
+        self._emit_empty = emit_empty
+        self._on_late = on_late
+        self._open: dict[int, OpenPane] = {}
+        self._latest = -np.inf
+        self._edge: int | None = None  # panes before it are sealed; None until the first event
+        self.late = 0
+
+    def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
+        """Take one row, of shape (1, m)."""
+        if time is None:
+            raise missing_time()
+        ends: list[Scope] = []
+        if time > self._latest:
+            self._latest = time
+            ends = list(self._seal(self._number(time - self._lateness), 0))
+        number = self._number(time)
+        assert self._edge is not None
+        if number < self._edge:
+            self._too_late(row, np.array([time]), np.array([event]))
+            return ends
+        self._retention.advance(self._edge + 1)
+        pane = self._pane(number)
+        pane.room()[:] = row
+        pane.took(event, time)
+        if self._capped:
+            self._cap.hold(list(self._open.values()))
+        return ends
+
+    def add(self, rows: Rows, times: Vector | None, events: NDArray[np.int64]) -> Iterator[Scope]:
+        """Take rows; each scope must be used before the next is asked for."""
+        if times is None:
+            raise missing_time()
+        numbers = np.floor(times / self._every).astype(np.int64)
+        latest = np.maximum.accumulate(np.maximum(times, self._latest))
+        edges = np.floor((latest - self._lateness) / self._every).astype(np.int64)
+        before = edges[0] - 1 if self._edge is None else self._edge
+        cuts = np.flatnonzero(np.diff(edges, prepend=before) > 0)
+        for begin, end in pairwise(sorted({0, *cuts.tolist(), len(rows)})):
+            if self._edge is None or edges[begin] > self._edge:
+                yield from self._seal(int(edges[begin]), begin)
+            part = slice(begin, end)
+            self._latest = float(latest[end - 1])
+            self._take(rows[part], times[part], events[part], numbers[part])
+
+    def _take(
+        self, rows: Rows, times: Vector, events: NDArray[np.int64], numbers: NDArray[np.int64]
+    ) -> None:
+        """Put rows between two edges into their panes."""
+        assert self._edge is not None
+        if numbers[0] == numbers[-1] and (numbers == numbers[0]).all():
+            groups = [(int(numbers[0]), slice(None))]
+        else:
+            groups = [(int(number), numbers == number) for number in np.unique(numbers)]
+        late = numbers < self._edge
+        if late.any():
+            self._too_late(rows[late], times[late], events[late])
+        self._retention.advance(self._edge + 1)
+        for number, which in groups:
+            if number >= self._edge:
+                self._pane(number).extend(rows[which], events[which], times[which])
+        self._cap.hold(list(self._open.values()))
+
+    def advance(self, time: float) -> Iterator[Scope]:
+        """Let event time move on, as an event of that time would."""
+        if time > self._latest:
+            self._latest = time
+            yield from self._seal(self._number(time - self._lateness), 0)
+
+    def _number(self, time: float) -> int:
+        return int(np.floor(time / self._every))
+
+    def _pane(self, number: int) -> OpenPane:
+        pane = self._open.get(number)
+        if pane is None:
+            pane = self._open[number] = OpenPane(self._m)
+            pane.level = self._cap.level
+        return pane
+
+    def _too_late(self, rows: Rows, times: Vector, events: NDArray[np.int64]) -> None:
+        self.late += len(rows)
+        if self._on_late is not None:
+            self._on_late(rows.copy(), times, events)
+
+    def _seal(self, edge: int, place: int) -> Iterator[Scope]:
+        """Seal all panes before `edge`, and end a window with each of them."""
+        if self._edge is None:
+            self._edge = edge
+        while self._edge < edge:
+            target = self._edge + 1
+            self._retention.advance(target)
+            if not self._retention.panes and self._edge not in self._open:
+                # Nothing in scope until the next pane that has events: over the gap at once.
+                target = min([edge, *(number for number in self._open if number >= self._edge)])
+                yield from self._gap(self._edge, target, place)
+                self._edge = target
+                continue
+            opened = self._open.pop(self._edge, None)
+            if opened is not None:
+                self._retention.add(self._edge, opened.seal())
+            self._edge = target
+            panes = self._retention.in_scope(target)
+            start = self._retention.reach(target) * self._every
+            if panes:
+                weights = self._retention.weights(target)
+                if weights is not None:
+                    start = min(self._retention.panes) * self._every
+                yield Scope(panes, weights, start, target * self._every, place)
+            elif self._emit_empty:
+                yield Scope([], None, start, target * self._every, place)
+        self._cap.settle(self._edge + 1, list(self._open.values()))
+
+    def _gap(self, begin: int, end: int, place: int) -> Iterator[Scope]:
+        """Windows with no events: one empty scope each, or one for all if they are many."""
+        if not self._emit_empty or begin == end:
+            return
+        if end - begin > _MOST_EMPTY:
+            yield Scope([], None, begin * self._every, end * self._every, place)
+            return
+        for number in range(begin, end):
+            start = self._retention.reach(number + 1) * self._every
+            yield Scope([], None, start, (number + 1) * self._every, place)
+
+    def now(self) -> Scope:
+        """What is in scope at this moment, open panes included."""
+        if self._edge is None:
+            return Scope([], None)
+        opened = {number: pane.seal() for number, pane in sorted(self._open.items()) if pane.n}
+        retention = Retention(
+            self._retention.span,
+            self._retention.half_life,
+            {**self._retention.panes, **opened},
+        )
+        edge = max([self._edge, *(number + 1 for number in opened)])
+        panes = retention.in_scope(edge)
+        start = retention.reach(edge) * self._every
+        return Scope(panes, retention.weights(edge), start, edge * self._every)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values and bytes."""
+        return {
+            "edge": self._edge,
+            "latest": self._latest,
+            "late": self.late,
+            "level": self._cap.level,
+            "open": [(number, pane.to_bytes()) for number, pane in sorted(self._open.items())],
+            "panes": [(number, pane.to_bytes()) for number, pane in self._retention.panes.items()],
+        }
+
+    def restore(self, fields: dict[str, Any]) -> None:
+        """Take over the state that `snapshot` gave."""
+        self._edge = fields["edge"]
+        self._latest = fields["latest"]
+        self.late = fields["late"]
+        self._cap.level = fields["level"]
+        self._open = {number: OpenPane.from_bytes(data) for number, data in fields["open"]}
+        self._retention.panes = {number: Pane.from_bytes(data) for number, data in fields["panes"]}
+
+
+def missing_time() -> InputError:
+    """The error for an event without the time that its window needs."""
+    return InputError("time: None, but windows by time need the time of every event")

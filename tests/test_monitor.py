@@ -1,0 +1,552 @@
+"""Monitors: the invariants of streaming, for every window, and event time."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from stream_leip import (
+    BBSE,
+    EM,
+    LEIP,
+    Auto,
+    BadRowsError,
+    Fading,
+    InputError,
+    KeyedMonitor,
+    Monitor,
+    Sliding,
+    SnapshotError,
+    Tumbling,
+    Update,
+)
+from stream_leip.windows import Window
+from tests.strategies import make_profile
+
+PROFILE = make_profile(np.array([0.2, 0.3, 0.5]))
+WINDOWS: list[Window] = [
+    Tumbling(count=7),
+    Sliding(count=12, every=4),
+    Fading(half_life=6, every=5),
+    Tumbling(seconds=10.0),
+    Tumbling(seconds=10.0, lateness=7.0),
+    Tumbling(seconds=10.0, lateness=7.0, emit_empty=True),
+    Sliding(seconds=30.0, every=10.0, lateness=5.0),
+    Sliding(seconds=30.0, every=10.0, emit_empty=True),
+    Fading(half_life=timedelta(seconds=20), every=timedelta(seconds=10), lateness=5.0),
+]
+every_window = pytest.mark.parametrize("window", WINDOWS, ids=str)
+
+
+def mistyped(value: Any) -> Any:
+    """A value that a type checker would refuse."""
+    return value
+
+
+Stream = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+@st.composite
+def streams(draw: st.DrawFn, max_events: int = 60) -> Stream:
+    """Scores, some bad, and times that mostly ascend, with ties, gaps and late ones."""
+    n = draw(st.integers(1, max_events))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scores = rng.dirichlet(np.full(3, 0.4), n)
+    steps = rng.choice([0.0, 0.5, 3.0, 12.0, 95.0], n, p=[0.3, 0.4, 0.2, 0.08, 0.02])
+    times = 1000.0 + np.cumsum(steps) - rng.choice([0.0, 4.0, 25.0], n, p=[0.8, 0.15, 0.05])
+    if draw(st.booleans()):
+        scores[rng.random(n) < 0.1] = np.nan
+    return scores, times
+
+
+def plain(updates: list[Update]) -> list[dict[str, Any]]:
+    return [update.to_dict() for update in updates]
+
+
+def whole(window: Window, stream: Stream, **settings: Any) -> tuple[Monitor, list[Update]]:
+    monitor = Monitor(PROFILE, window, on_bad="skip", **settings)
+    return monitor, monitor.update_many(*stream)
+
+
+@every_window
+@given(stream=streams(), data=st.data(), cap=st.sampled_from([None, 5]))
+@settings(max_examples=40)
+def test_the_split_into_batches_does_not_matter(
+    window: Window, stream: Stream, data: st.DataObject, cap: int | None
+) -> None:
+    scores, times = stream
+    late_whole: list[float] = []
+    late_split: list[float] = []
+    _, expected = whole(
+        window, stream, max_rows=cap, on_late=lambda r, t, e: late_whole.extend(t.tolist())
+    )
+    monitor = Monitor(
+        PROFILE,
+        window,
+        on_bad="skip",
+        max_rows=cap,
+        on_late=lambda r, t, e: late_split.extend(t.tolist()),
+    )
+    found: list[Update] = []
+    begin = 0
+    while begin < len(scores):
+        size = data.draw(st.integers(1, 20))
+        if size < 4:
+            found += monitor.update(scores[begin], float(times[begin]))
+            begin += 1
+        else:
+            found += monitor.update_many(scores[begin : begin + size], times[begin : begin + size])
+            begin += size
+    assert plain(found) == plain(expected)
+    assert late_split == late_whole
+
+
+@every_window
+@given(stream=streams(), cut=st.floats(0, 1), cap=st.sampled_from([None, 5]))
+@settings(max_examples=30)
+def test_restore_equals_never_stopped(
+    window: Window, stream: Stream, cut: float, cap: int | None
+) -> None:
+    scores, times = stream
+    at = int(cut * len(scores))
+    expected_monitor, expected = whole(window, stream, max_rows=cap)
+    monitor = Monitor(PROFILE, window, on_bad="skip", max_rows=cap)
+    found = monitor.update_many(scores[:at], times[:at])
+    state = monitor.snapshot()
+    restored = Monitor.restore(state, PROFILE)
+    assert restored.snapshot() == state
+    found += restored.update_many(scores[at:], times[at:])
+    assert plain(found) == plain(expected)
+    assert restored.snapshot() == expected_monitor.snapshot()
+    assert plain([restored.estimate()]) == plain([expected_monitor.estimate()])
+
+
+def batch(rows: NDArray[np.float32]) -> dict[str, NDArray[np.float64]]:
+    """The batch estimators on rows in pane order: by top probability, ties by arrival."""
+    ordered = np.ascontiguousarray(rows[np.argsort(-rows.max(axis=1), kind="stable")])
+    return {
+        "leip": LEIP().estimate(ordered, PROFILE).prior,
+        "em": EM().estimate(ordered, PROFILE).prior,
+        "prior": Auto().estimate(ordered, PROFILE).prior,
+    }
+
+
+def check(update: Update, rows: NDArray[np.float32]) -> None:
+    assert update.n == len(rows)
+    for name, prior in batch(rows).items():
+        np.testing.assert_array_equal(getattr(update, name), prior)
+
+
+@pytest.mark.parametrize(("count", "every"), [(12, 12), (12, 4), (12, 1), (5, 5)])
+@given(stream=streams(max_events=80))
+@settings(max_examples=30)
+def test_count_windows_equal_the_batch_bit_for_bit(count: int, every: int, stream: Stream) -> None:
+    window = Tumbling(count=count) if every == count else Sliding(count=count, every=every)
+    rows, _ = PROFILE.screen(stream[0])
+    _, updates = whole(window, stream)
+    assert len(updates) == len(rows) // every
+    for k, update in enumerate(updates):
+        end = (k + 1) * every
+        begin = max(0, end - count)
+        assert (update.first, update.last) == (begin, end - 1)
+        check(update, rows[begin:end])
+
+
+@pytest.mark.parametrize(("seconds", "every", "lateness"), [(10, 10, 0), (30, 10, 0), (30, 10, 7)])
+@given(stream=streams(max_events=80))
+@settings(max_examples=30)
+def test_time_windows_equal_the_batch_bit_for_bit(
+    seconds: int, every: int, lateness: int, stream: Stream
+) -> None:
+    scores, times = stream
+    good = ~np.isnan(scores).any(axis=1)
+    rows, times = PROFILE.rows(scores[good]) if good.any() else np.empty((0, 3)), times[good]
+    window = Sliding(seconds=seconds, every=every, lateness=lateness)
+    monitor = Monitor(PROFILE, window)
+    updates = monitor.update_many(scores[good], times)
+    if len(times):
+        updates += monitor.advance(float(times.max()) + 1000)
+    # An event is late if the watermark before it had passed the end of its pane.
+    latest, kept = -np.inf, []
+    for i, time in enumerate(times):
+        passed = np.floor((latest - lateness) / every) if latest > -np.inf else -np.inf
+        kept += [i] if np.floor(time / every) >= passed else []
+        latest = max(latest, time)
+    on_time = np.array(kept, int)
+    expected = {}
+    for end in np.arange(900, 20_000, every):
+        inside = on_time[(times[on_time] >= end - seconds) & (times[on_time] < end)]
+        if len(inside):
+            expected[float(end)] = inside
+    assert [update.end for update in updates] == list(expected)
+    for update, inside in zip(updates, expected.values(), strict=True):
+        assert update.start == update.end - seconds  # type: ignore[operator]
+        check(update, rows[inside])
+    assert monitor.late == len(times) - len(on_time)
+
+
+@every_window
+@given(
+    stream=streams(),
+    names=st.lists(st.sampled_from(["", "a", "β 🦊", "a\0b"]), min_size=60, max_size=60),
+)
+@settings(max_examples=25)
+def test_keyed_equals_one_monitor_a_key(window: Window, stream: Stream, names: list[str]) -> None:
+    scores, times = stream
+    keys = names[: len(scores)]
+    keyed = KeyedMonitor(PROFILE, window, on_bad="skip")
+    found = keyed.update_many(keys, scores, times)
+    for key in set(keys):
+        mine = np.array([name == key for name in keys])
+        alone = Monitor(PROFILE, window, on_bad="skip")
+        expected = plain(alone.update_many(scores[mine], times[mine]))
+        assert plain([u for u in found if u.key == key]) == [{**e, "key": key} for e in expected]
+        assert keyed.monitor(key).snapshot() == alone.snapshot()
+    one_by_one = KeyedMonitor(PROFILE, window, on_bad="skip")
+    events = zip(keys, scores, times, strict=True)
+    assert plain(found) == plain(
+        [u for k, s, t in events for u in one_by_one.update(k, s, float(t))]
+    )
+    assert one_by_one.snapshot() == keyed.snapshot()
+    restored = KeyedMonitor.restore(keyed.snapshot(), PROFILE)
+    assert restored.snapshot() == keyed.snapshot()
+
+
+@every_window
+def test_bad_events_change_nothing(window: Window) -> None:
+    rng = np.random.default_rng(0)
+    scores, times = rng.dirichlet(np.full(3, 0.4), 30), np.linspace(1000, 1050, 30)
+    monitor = Monitor(PROFILE, window)
+    monitor.update_many(scores, times)
+    before = monitor.snapshot()
+    spoilt = scores.copy()
+    spoilt[17, 1] = np.nan
+    attempts: list[Callable[[], object]] = [
+        lambda: monitor.update_many(spoilt, times + 100),
+        lambda: monitor.update(spoilt[17], 1100.0),
+        lambda: monitor.update([0.5, 0.5], 1100.0),
+        lambda: monitor.update(scores[0], float("nan")),
+        lambda: monitor.update(scores[0], datetime(2026, 1, 1)),
+        lambda: monitor.update_many(scores, times[:3]),
+        lambda: monitor.update_many(scores, np.full(30, np.inf)),
+        lambda: monitor.update_many(scores, np.arange(30).astype("datetime64[s]")),
+        lambda: monitor.update_many(scores[:2], mistyped(["now", "then"])),
+        lambda: monitor.update_many(scores * 2, times),
+        lambda: monitor.advance(1e15),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InputError):
+            attempt()
+        assert monitor.snapshot() == before
+    assert monitor.update_many([], [] if "seconds" in str(window) else None) == []
+    assert monitor.snapshot() == before
+
+
+def test_skipped_events_are_counted_and_said() -> None:
+    monitor = Monitor(PROFILE, Tumbling(count=2), on_bad="skip")
+    assert monitor.update([0.2, 0.3, 0.5]) == []
+    assert monitor.update([0.2, 0.3, 0.9]) == []
+    assert monitor.update([0.2, 0.3, 0.5], mistyped("now")) == []
+    (update,) = monitor.update({"c0": 0.2, "c1": 0.3, "c2": 0.5})
+    assert (update.n, update.bad, monitor.bad) == (2, 2, 2)
+
+
+def test_windows_by_time_need_times() -> None:
+    monitor = Monitor(PROFILE, Tumbling(seconds=10))
+    attempts: list[Callable[[], object]] = [
+        lambda: monitor.update([0.2, 0.3, 0.5]),
+        lambda: monitor.update_many([[1, 0, 0]]),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InputError, match="windows by time need the time"):
+            attempt()
+    assert monitor.events == 0
+
+
+ROW = [0.2, 0.3, 0.5]
+
+
+def feed(window: Window, times: list[Any]) -> tuple[Monitor, list[Update]]:
+    monitor = Monitor(PROFILE, window)
+    return monitor, [update for time in times for update in monitor.update(ROW, time)]
+
+
+def test_windows_align_to_the_epoch_whatever_the_zone() -> None:
+    east = timezone(timedelta(hours=5, minutes=30))
+    noon = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
+    _, updates = feed(
+        Tumbling(seconds=60), [noon, noon.astimezone(east), noon + timedelta(seconds=60)]
+    )
+    (update,) = updates
+    assert update.n == 2
+    assert update.start == datetime(2026, 3, 1, 12, 0, tzinfo=UTC).timestamp()
+    assert update.end == datetime(2026, 3, 1, 12, 1, tzinfo=UTC).timestamp()
+    assert "2026-03-01T12:00:00+00:00 to 2026-03-01T12:01:00+00:00" in str(update)
+
+
+def test_an_event_on_the_boundary_opens_the_next_window() -> None:
+    _, updates = feed(Tumbling(seconds=10), [0.0, 9.999, 10.0, 20.0])
+    assert [(u.start, u.end, u.n) for u in updates] == [(0, 10, 2), (10, 20, 1)]
+
+
+def test_lateness_keeps_windows_open() -> None:
+    monitor, updates = feed(Tumbling(seconds=10, lateness=5), [1.0, 12.0, 2.0, 15.0, 3.0, 26.0])
+    assert [(u.start, u.n, u.late) for u in updates] == [(0, 2, 0), (10, 2, 1)]
+    assert monitor.late == 1
+
+
+def test_late_events_are_handed_out() -> None:
+    handed: list[Any] = []
+    monitor = Monitor(PROFILE, Tumbling(seconds=10), on_late=lambda *late: handed.append(late))
+    monitor.update_many([ROW, ROW, ROW], [5.0, 25.0, 7.0])
+    ((rows, times, events),) = handed
+    np.testing.assert_allclose(rows, [ROW])
+    assert (times.tolist(), events.tolist()) == ([7.0], [2])
+
+
+def test_idle_streams_are_closed_by_advance() -> None:
+    monitor, updates = feed(Tumbling(seconds=10, lateness=5), [1.0, 2.0])
+    assert updates == []
+    assert monitor.advance(14.9) == []
+    (update,) = monitor.advance(15.0)
+    assert (update.n, update.end) == (2, 10.0)
+    assert monitor.advance(12.0) == []
+    monitor.update(ROW, 9.0)
+    assert monitor.late == 1
+
+
+def test_empty_windows_are_silent_or_said() -> None:
+    times = [5.0, 45.0, 55.0]
+    assert [u.n for u in feed(Tumbling(seconds=10), times)[1]] == [1, 1]
+    updates = feed(Tumbling(seconds=10, emit_empty=True), times)[1]
+    assert [(u.start, u.n) for u in updates] == [(0, 1), (10, 0), (20, 0), (30, 0), (40, 1)]
+    empty = updates[1]
+    assert empty.prior is None
+    assert empty.to_dict()["prior"] is None
+    assert "nothing to estimate" in str(empty)
+    sliding = feed(Sliding(seconds=20, every=10), times)[1]
+    assert [(u.start, u.n) for u in sliding] == [(-10, 1), (0, 1), (30, 1)]
+
+
+def test_a_clock_that_jumps_far_ahead_gives_one_empty_update_for_the_gap() -> None:
+    monitor, updates = feed(Tumbling(seconds=1, emit_empty=True), [0.5, 4e9, 1.5])
+    assert [(u.start, u.end, u.n) for u in updates] == [(0, 1, 1), (1, 4e9, 0)]
+    assert monitor.late == 1
+
+
+def test_estimate_now_is_of_what_is_in_scope_and_changes_nothing() -> None:
+    rng = np.random.default_rng(1)
+    scores = rng.dirichlet(np.full(3, 0.4), 20)
+    rows = PROFILE.rows(scores)
+    monitor = Monitor(PROFILE, Sliding(count=8, every=4))
+    assert monitor.estimate().n == 0
+    updates = monitor.update_many(scores[:12])
+    before = monitor.snapshot()
+    assert {**monitor.estimate().to_dict(), "sequence": 2} == updates[-1].to_dict()
+    assert monitor.snapshot() == before
+    monitor.update_many(scores[12:14])
+    check(monitor.estimate(), rows[8:14])
+
+
+def test_a_chosen_estimator_is_the_prior_and_leip_and_em_are_there_too() -> None:
+    rng = np.random.default_rng(1)
+    scores = rng.dirichlet(np.full(3, 0.4), 50)
+    for estimator, name in (
+        ("LEIP", "LEIP"),
+        ("EM", "EM"),
+        (BBSE(), "BBSE"),
+        (LEIP(prior="hard"), "LEIP"),
+    ):
+        chosen: Any = estimator
+        (update,) = Monitor(PROFILE, Tumbling(count=50), chosen).update_many(scores)
+        assert update.estimator == name
+        assert update.leip is not None
+        assert update.em is not None
+        assert update.prior is not None
+        assert update.buffered is not None
+        restored = Monitor.restore(Monitor(PROFILE, Tumbling(count=50), chosen).snapshot(), PROFILE)
+        np.testing.assert_array_equal(restored.update_many(scores)[0].prior, update.prior)
+
+
+def test_fading_weighs_panes_by_their_age() -> None:
+    rng = np.random.default_rng(2)
+    scores = rng.dirichlet(np.full(3, 0.4), 30)
+    rows = PROFILE.rows(scores)
+    update: Any
+    *_, update = Monitor(PROFILE, Fading(half_life=10, every=10)).update_many(scores)
+    weights = np.repeat([0.25, 0.5, 1.0], 10)
+    expected = EM().estimate(rows, PROFILE, weights=weights).prior
+    np.testing.assert_allclose(update.em, expected, atol=1e-4)
+    expected = LEIP().estimate(rows, PROFILE, weights=weights).prior
+    np.testing.assert_allclose(update.leip, expected, atol=1e-12)
+
+
+def test_the_cap_holds_and_is_said() -> None:
+    rng = np.random.default_rng(3)
+    monitor = Monitor(PROFILE, Sliding(count=4000, every=500), max_rows=300)
+    for update in monitor.update_many(rng.dirichlet(np.full(3, 0.4), 8000)):
+        assert 100 < update.n <= 300
+        assert update.n + update.thinned == min(4000, 500 * (update.sequence + 1))
+
+
+def test_snapshots_of_other_things_are_refused() -> None:
+    monitor = Monitor(PROFILE, Tumbling(count=5))
+    monitor.update_many([ROW] * 7)
+    state = monitor.snapshot()
+    other = make_profile(np.array([0.3, 0.3, 0.4]))
+    with pytest.raises(SnapshotError, match=r"of profile .* restore with the profile"):
+        Monitor.restore(state, other)
+    with pytest.raises(SnapshotError, match="these bytes are a monitor"):
+        KeyedMonitor.restore(state, PROFILE)
+    newer = bytearray(state)
+    for place in range(len(state)):
+        newer[place] ^= 1
+        with pytest.raises(SnapshotError):
+            Monitor.restore(bytes(newer), PROFILE)
+        newer[place] ^= 1
+
+
+class Own:
+    """An estimator of the user's own."""
+
+    def estimate(self, rows: Any, profile: Any, *, weights: Any = None, start: Any = None) -> Any:
+        return LEIP().estimate(rows, profile, weights=weights)
+
+
+def test_an_estimator_of_the_users_own_is_passed_to_restore() -> None:
+    state = Monitor(PROFILE, Tumbling(count=5), Own()).snapshot()
+    with pytest.raises(SnapshotError, match="pass it to restore: estimator="):
+        Monitor.restore(state, PROFILE)
+    assert Monitor.restore(state, PROFILE, estimator=Own()).estimator.__class__ is Own
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (Tumbling, "neither is given"),
+        (lambda: Tumbling(count=1, seconds=1), "both are"),
+        (lambda: Tumbling(count=0), "count: 0"),
+        (lambda: Tumbling(count=mistyped(2.5)), "count: 2.5"),
+        (lambda: Tumbling(seconds=0), "seconds: 0"),
+        (lambda: Tumbling(seconds=float("nan")), "seconds: nan"),
+        (lambda: Tumbling(seconds=mistyped("1m")), "seconds: '1m'"),
+        (lambda: Tumbling(seconds=1, lateness=-1), "lateness: -1"),
+        (lambda: Sliding(count=10, every=3), "every: 3 does not divide"),
+        (lambda: Sliding(count=5), "every: 0"),
+        (lambda: Sliding(seconds=10, every=20), "every: 20.* does not divide"),
+        (lambda: Fading(half_life=0), "half_life: 0"),
+        (lambda: Fading(half_life=timedelta(0)), "half_life"),
+        (lambda: Fading(half_life=timedelta(hours=1), every=5), "use a timedelta"),
+        (lambda: Monitor(PROFILE, mistyped("hourly")), "window: 'hourly'"),
+        (lambda: Monitor(PROFILE, estimator="best"), "estimator: 'best'"),
+        (lambda: Monitor(PROFILE, max_rows=0), "max_rows: 0"),
+        (lambda: Monitor(PROFILE, on_bad=mistyped("drop")), "on_bad: 'drop'"),
+        (lambda: KeyedMonitor(PROFILE, max_keys=0), "max_keys: 0"),
+        (lambda: KeyedMonitor(PROFILE, idle=0), "idle: 0"),
+        (lambda: KeyedMonitor(PROFILE, max_bytes=10**6), "needs max_keys"),
+        (lambda: KeyedMonitor(PROFILE, max_bytes=10**6, max_keys=10**6), "too little"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(make: Any, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        make()
+
+
+def test_keys_expire_into_snapshots_and_come_back() -> None:
+    stored: dict[str, bytes] = {}
+    keyed = KeyedMonitor(
+        PROFILE,
+        Tumbling(count=3),
+        idle=60,
+        on_expire=lambda key, state: stored.update({key: state}),
+    )
+    keyed.update("a", ROW, 0.0)
+    keyed.update("b", ROW, 50.0)
+    keyed.advance(100.0)
+    assert list(keyed) == ["b"]
+    assert list(stored) == ["a"]
+    keyed.adopt("a", stored["a"], 100.0)
+    keyed.update("a", ROW, 101.0)
+    (update,) = keyed.update("a", ROW, 102.0)
+    assert (update.n, update.key) == (3, "a")
+    with pytest.raises(InputError, match="'c' has no monitor"):
+        keyed.estimate("c")
+    assert keyed.estimate("a").key == "a"
+    np.testing.assert_array_equal(keyed.adapt("c", [ROW]), PROFILE.rows([ROW]))
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_beyond_max_keys_the_longest_unseen_goes(many: bool) -> None:
+    gone: list[str] = []
+    keyed = KeyedMonitor(
+        PROFILE, Tumbling(count=9), max_keys=2, on_expire=lambda key, state: gone.append(key)
+    )
+    keys = ["a", "b", "a", "c", "b"]
+    if many:
+        keyed.update_many(keys, [ROW] * 5)
+    else:
+        for key in keys:
+            keyed.update(key, ROW)
+    assert gone == ["b", "a"]
+    assert list(keyed) == ["c", "b"]
+    forgetful = KeyedMonitor(PROFILE, Tumbling(count=9), max_keys=2)
+    forgetful.update_many(keys, [ROW] * 5)
+    assert forgetful.forgotten == 2
+
+
+def test_keys_are_strings_and_as_many_as_events() -> None:
+    keyed = KeyedMonitor(PROFILE)
+    wrong: Any = 7
+    with pytest.raises(InputError, match=r"key: 7 .int. is no string"):
+        keyed.update(wrong, ROW)
+    with pytest.raises(InputError, match=r"key: 7 .int. is no string"):
+        keyed.update_many(["a", wrong], [ROW, ROW])
+    with pytest.raises(InputError, match="1 keys for 2 events"):
+        keyed.update_many(["a"], [ROW, ROW])
+    with pytest.raises(BadRowsError):
+        keyed.update_many(["a", "b"], [ROW, [0.5, 0.5, 0.5]])
+    assert len(keyed) == 0
+
+
+def test_a_budget_caps_the_rows_of_each_key() -> None:
+    keyed = KeyedMonitor(PROFILE, Tumbling(count=10**6), max_keys=10, max_bytes=10 * 10_000)
+    rng = np.random.default_rng(0)
+    keyed.update_many(["a"] * 5000, rng.dirichlet(np.full(3, 0.4), 5000))
+    assert keyed.estimate("a").n <= (10_000 - 6000) / (2 * 22)
+    assert keyed.estimate("a").thinned > 4000
+
+
+def test_adapting_uses_the_shrunk_prior() -> None:
+    monitor = Monitor(PROFILE, Tumbling(count=10))
+    scores = np.array([[0.3, 0.3, 0.4]])
+    np.testing.assert_array_equal(monitor.adapt(scores), PROFILE.rows(scores))
+    (update,) = monitor.update_many([[1.0, 0.0, 0.0]] * 10)
+    assert update.prior is not None
+    assert update.adapting_prior is not None
+    assert update.prior[1] == pytest.approx(0, abs=1e-6)
+    assert update.adapting_prior.min() > 0
+    assert update.adapting_prior.sum() == pytest.approx(1)
+    weight = update.adapting_prior / PROFILE.soft_prior
+    expected = scores * weight / (scores * weight).sum()
+    np.testing.assert_allclose(monitor.adapt(scores), expected, rtol=1e-6)
+    with pytest.raises(BadRowsError):
+        monitor.adapt([[0.5, 0.5, 0.5]])
+
+
+def test_an_update_is_plain_json() -> None:
+    import json
+
+    (update,) = Monitor(PROFILE, Tumbling(count=5)).update_many([ROW] * 5)
+    found = json.loads(json.dumps(update.to_dict()))
+    assert found["schema"] == 1
+    assert found["classes"] == ["c0", "c1", "c2"]
+    assert found["first"] == 0
+    assert found["last"] == 4
+    for name in ("low", "high", "memory", "changed_at", "alarm", "check", "key", "start", "end"):
+        assert found[name] is None
+    assert sum(found["confident"]) + found["buffered"] == 5
