@@ -6,15 +6,15 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_leip._kernels.gate import LOG_FLOOR
+from stream_leip._kernels.gate import LARGEST_LOGIT, LOG_FLOOR
 from stream_leip.arrays import Kind, Labels, Matrix, Scores, Vector
 from stream_leip.errors import InputError
 
 Method: TypeAlias = Literal["none", "TS", "BCTS", "NBVS", "VS"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
-# Separable data have no optimum: the scale grows until it is this many times the logits' spread, or
-# the loss is as good as gone. Real calibrators are within 10.
+# Separable data have no optimum: the scale, in units of the logits' spread, grows until it is this
+# or the loss is as good as gone. Real calibrators are within 10.
 _LIMIT = 100.0
 _NO_LOSS = 1e-6
 FOLDS = 5
@@ -58,6 +58,7 @@ class Calibrator:
 def as_logits(scores: Scores, kind: Kind) -> Matrix:
     """Scores as float64 logits; of probabilities, their logarithms."""
     z = scores.astype(np.float64)
+    np.clip(z, -LARGEST_LOGIT, LARGEST_LOGIT, out=z)
     if kind == "probabilities":
         z /= z.sum(axis=1, keepdims=True)
         np.log(np.maximum(z, LOG_FLOOR), out=z)
@@ -73,7 +74,9 @@ def fit_calibrator(method: Method, logits: Matrix, labels: Labels) -> Calibrator
         return Calibrator(method, np.ones(m), np.zeros(m))
     one_scale = method in ("TS", "BCTS")
     with_bias = method in ("BCTS", "VS")
-    spread = float(np.std(logits - logits.mean(axis=1, keepdims=True))) or 1.0
+    # Of the median row: a few huge logits must not set the scale for all.
+    spread = float(np.median(np.std(logits, axis=1))) or 1.0
+    limit = max(_LIMIT, spread)
     z = logits / spread
     scales = 1 if one_scale else m
     rows = np.arange(len(labels))
@@ -97,9 +100,8 @@ def fit_calibrator(method: Method, logits: Matrix, labels: Labels) -> Calibrator
         return value, np.concatenate([by_scale, by_bias])
 
     start = np.concatenate([np.full(scales, spread), np.zeros(m if with_bias else 0)])
-    start = np.clip(start, -_LIMIT, _LIMIT)
-    lowest = 0.0 if one_scale else -_LIMIT
-    bounds = [(lowest, _LIMIT)] * scales + [(-_LIMIT, _LIMIT)] * (len(start) - scales)
+    lowest = 0.0 if one_scale else -limit
+    bounds = [(lowest, limit)] * scales + [(-limit, limit)] * (len(start) - scales)
     # Importing it takes longer than all of stream_leip, and only fitting needs it.
     from scipy.optimize import minimize  # noqa: PLC0415
 
@@ -111,8 +113,9 @@ def fit_calibrator(method: Method, logits: Matrix, labels: Labels) -> Calibrator
         bounds=bounds,
         options={"maxiter": 5000, "maxfun": 20000, "maxcor": 20, "ftol": 1e-15, "gtol": 1e-9},
     )
-    scale, bias = unpack(fit.x)
-    bounded = bool(fit.fun < _NO_LOSS or np.any(np.abs(fit.x) >= _LIMIT * (1 - 1e-9)))
+    found = fit.x if fit.fun <= loss(start)[0] else start
+    scale, bias = unpack(found)
+    bounded = bool(fit.fun < _NO_LOSS or np.any(np.abs(found) >= limit * (1 - 1e-9)))
     return Calibrator(method, scale / spread, bias - bias.mean(), bounded)
 
 

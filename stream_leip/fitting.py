@@ -1,6 +1,6 @@
 """fit_profile: from labelled validation scores to a source profile."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -89,7 +89,7 @@ def fit_profile(
     method = choose_method(logits, truth, seed) if calibration == "auto" else calibration
     calibrator = fit_calibrator(method, logits, truth)
     data = _Labelled(checked, logits, truth, names, kind)
-    return _describe(data, calibrator, _replay(data, method, seed, progress), seed)
+    return _describe(data, calibrator, _replay(data, method, seed, progress), int(seed))
 
 
 @dataclass(frozen=True)
@@ -184,25 +184,42 @@ def _check_settings(kind: object, calibration: object, seed: object) -> None:
         raise InputError(
             f"calibration: {calibration!r} is unknown; use one of {', '.join(METHODS)} or auto"
         )
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"seed: {seed!r}; use a whole number of at least zero")
 
 
-def _class_names(scores: ScoresLike, classes: Sequence[object] | None) -> tuple[str, ...]:
+def _require_batch(scores: ScoresLike) -> None:
+    """Refuse what has no rows to count classes by; the gate refuses the rest."""
+    if hasattr(scores, "columns"):
+        raise InputError(
+            f"scores: a {type(scores).__name__} is not read; pass frame[classes].to_numpy(), "
+            "and the names as classes"
+        )
+    if np.ndim(scores) == 0 if isinstance(scores, np.ndarray) else not isinstance(scores, Sequence):
+        raise InputError(
+            f"scores: a {type(scores).__name__} is no batch of rows; pass a 2-D array, lists, or "
+            "dicts by class name"
+        )
     if len(scores) == 0:
         raise InputError("scores: there are none; a profile needs validation rows of every class")
+
+
+def _class_names(scores: ScoresLike, classes: Sequence[object] | None) -> tuple[str, ...]:
+    _require_batch(scores)
     if classes is None:
         first = scores[0]
-        if isinstance(first, dict):
-            names = tuple(map(str, first))
+        if isinstance(first, Mapping):
+            names = tuple(map(_name, first))
         elif hasattr(first, "__len__") and not isinstance(first, str):
             names = tuple(map(str, range(len(first))))
         else:
             raise InputError(
                 "scores: not rows × classes; pass a 2-D array, lists, or dicts by class name"
             )
+    elif isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise InputError(f"classes: {classes!r}; give a list of names, one for each column")
     else:
-        names = tuple(map(str, classes))
+        names = tuple(map(_name, classes))
     if len(names) < 2:
         raise InputError(f"classes: {list(names)}: there must be at least two")
     if len(names) > np.iinfo(np.uint16).max:
@@ -213,21 +230,31 @@ def _class_names(scores: ScoresLike, classes: Sequence[object] | None) -> tuple[
     return names
 
 
+def _name(given: object) -> str:
+    """A class's name; 3.0 is the class 3."""
+    if isinstance(given, float | np.floating) and float(given).is_integer():
+        return str(int(given))
+    return str(given)
+
+
 def _repeats(names: tuple[str, ...]) -> bool:
     return len(set(names)) < len(names)
 
 
 def _label_columns(labels: ArrayLike, classes: tuple[str, ...], n: int) -> Labels:
-    given = np.asarray(labels)
+    try:
+        given = np.asarray(labels)
+    except ValueError as error:
+        raise InputError(f"labels: not one for each row ({error})") from error
     if given.ndim != 1:
         raise InputError(f"labels: the array has {given.ndim} dimensions, not 1; one label a row")
     if len(given) != n:
         raise InputError(f"labels: {len(given)} labels for {n} rows of scores; give one a row")
     if given.dtype.kind == "f":
-        odd = np.flatnonzero(given != np.floor(given))
+        odd = np.flatnonzero(~((given == np.floor(given)) & (np.abs(given) < 2**31)))
         if len(odd):
             raise InputError(
-                f"labels: label {given[odd[0]]} of row {odd[0]} is no whole number; "
+                f"labels: label {given[odd[0]]} of row {odd[0]} is no class or column; "
                 "give class names or columns"
             )
         given = given.astype(np.int64)

@@ -31,7 +31,7 @@ class KeyedMonitor:
 
     Parameters
     ----------
-    profile, window, estimator, max_rows, on_bad
+    profile, window, estimator, max_rows, top_k, on_bad
         As for `Monitor`; they hold for every key.
     max_keys
         Most keys at a time. A new key beyond it takes the place of the one longest without an
@@ -68,6 +68,7 @@ class KeyedMonitor:
         estimator: str | Estimator = "auto",
         *,
         max_rows: int | None = None,
+        top_k: int | None = None,
         on_bad: Literal["raise", "skip"] = "raise",
         max_keys: int | None = None,
         idle: float | None = None,
@@ -79,9 +80,10 @@ class KeyedMonitor:
         if idle is not None and not idle > 0:
             raise InputError(f"idle: {idle!r}; use a number of seconds above zero, or None")
         if max_bytes is not None:
-            max_rows = _rows_within(max_bytes, max_keys, max_rows, len(profile.classes))
-        self._gate = Monitor(profile, window, estimator, max_rows=max_rows, on_bad=on_bad)
-        self._settings: dict[str, Any] = {"max_rows": max_rows, "on_bad": on_bad}
+            a_row = 4 * len(profile.classes) if top_k is None else 6 * top_k
+            max_rows = _rows_within(max_bytes, max_keys, max_rows, a_row + 10)
+        self._settings: dict[str, Any] = {"max_rows": max_rows, "top_k": top_k, "on_bad": on_bad}
+        self._gate = Monitor(profile, window, estimator, **self._settings)
         self._max_keys = max_keys
         self._idle = idle
         self._on_expire = on_expire
@@ -291,14 +293,14 @@ def _places_by_key(keys: list[str]) -> dict[str, NDArray[np.int64]]:
     return {str(key): places for key, places in by_last}
 
 
-def _rows_within(budget: int, keys: int | None, most: int | None, m: int) -> int:
+def _rows_within(budget: int, keys: int | None, most: int | None, a_row: int) -> int:
     """How many rows each key may keep so that all of them fit the budget."""
     if keys is None:
         raise InputError(f"max_bytes: {budget!r} needs max_keys, to know how many share it")
     # Twice the rows: an open pane grows by doubling, and a sealed one is a copy.
-    rows = int((budget / keys - _BYTES_A_KEY) / (2 * (4 * m + 10)))
+    rows = int((budget / keys - _BYTES_A_KEY) / (2 * a_row))
     if rows < 1:
-        least = keys * (_BYTES_A_KEY + 2 * (4 * m + 10))
+        least = keys * (_BYTES_A_KEY + 2 * a_row)
         raise InputError(
             f"max_bytes: {budget!r} is too little for {keys} keys; use {least} or more"
         )

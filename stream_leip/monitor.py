@@ -19,7 +19,7 @@ from stream_leip.profile import SourceProfile
 from stream_leip.settings import from_plain, to_plain
 from stream_leip.times import Time, Times, epoch_array, epoch_seconds, screen_times
 from stream_leip.update import Update
-from stream_leip.windows import Scope, Tumbling, Window
+from stream_leip.windows import Layout, Scope, Tumbling, Window
 from stream_leip.windows.state import OnLate
 
 VERSION = 1
@@ -63,6 +63,9 @@ class Monitor:
         "auto", "LEIP", "EM", or an estimator. LEIP and EM are both in every update in any case.
     max_rows
         Most rows to keep; beyond, rows are thinned uniformly, and the update says how many.
+    top_k
+        Keep only the largest entries of each row, this many, for streams of many classes. The rest
+        of its mass is spread over the other classes in proportion to the source prior.
     on_bad
         What to do with scores that cannot be used: "raise", before anything changes, or "skip" and
         count.
@@ -94,6 +97,7 @@ class Monitor:
         estimator: str | Estimator = "auto",
         *,
         max_rows: int | None = None,
+        top_k: int | None = None,
         on_bad: Literal["raise", "skip"] = "raise",
         on_late: OnLate | None = None,
     ) -> None:
@@ -105,15 +109,21 @@ class Monitor:
             )
         if max_rows is not None and max_rows < 1:
             raise InputError(f"max_rows: {max_rows!r}; use a whole number of at least 1, or None")
+        if top_k is not None and not 1 <= top_k <= len(profile.classes):
+            raise InputError(f"top_k: {top_k!r}; use 1 to {len(profile.classes)} classes, or None")
         if on_bad not in ("raise", "skip"):
             raise InputError(f'on_bad: {on_bad!r} is unknown; use "raise" or "skip"')
+        chosen = _NAMED[estimator] if isinstance(estimator, str) else estimator
+        if top_k is not None and not isinstance(chosen, Auto | LEIP | EM):
+            raise InputError(f"estimator: {chosen!r} needs whole rows; leave top_k out")
         m = len(profile.classes)
         self.profile = profile
         self.window = window
-        self.estimator = _NAMED[estimator] if isinstance(estimator, str) else estimator
+        self.estimator = chosen
         self._max_rows = max_rows
+        self._top_k = top_k
         self._on_bad = on_bad
-        self._state = window.open(m, max_rows, on_late)
+        self._state = window.open(Layout(m, top_k, max_rows, on_late))
         self._events = 0
         self._sequence = 0
         self._bad = 0
@@ -245,17 +255,15 @@ class Monitor:
         profile = self.profile
         leip = LEIP().estimate_ranked(pane, profile, weights)
         given = weights if len(weights) else None
-        em = EM().estimate(pane.rows, profile, weights=given)
+        em = EM().estimate_ranked(pane, profile, weights)
         size = effective_size(len(pane), given)
         if isinstance(self.estimator, Auto):
             name, reason = choose(profile, size)
             chosen = leip if name == "LEIP" else em
         else:
             name, reason = type(self.estimator).__name__, "chosen by the user"
-            if self.estimator == LEIP():
-                chosen = leip
-            elif self.estimator == EM():
-                chosen = em
+            if isinstance(self.estimator, LEIP | EM):
+                chosen = self.estimator.estimate_ranked(pane, profile, weights)
             else:
                 chosen = self.estimator.estimate(pane.rows, profile, weights=given)
         events = pane.events
@@ -305,6 +313,7 @@ class Monitor:
             "window": to_plain(self.window),
             "estimator": to_plain(self.estimator),
             "max_rows": self._max_rows,
+            "top_k": self._top_k,
             "on_bad": self._on_bad,
             "events": self._events,
             "sequence": self._sequence,
@@ -348,6 +357,7 @@ class Monitor:
             from_plain("window", fields["window"]) if window is None else window,
             from_plain("estimator", fields["estimator"]) if estimator is None else estimator,
             max_rows=fields["max_rows"],
+            top_k=fields["top_k"],
             on_bad=fields["on_bad"],
             on_late=on_late,
         )

@@ -1,8 +1,9 @@
 """The pane: a slice of a stream, ordered by confidence, with label counts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +11,15 @@ from numpy.typing import NDArray
 from stream_leip import binary
 from stream_leip._kernels import labels as ranking
 from stream_leip._kernels import panes as kernel
+from stream_leip._kernels.labels import HIGH, INDEX, ONE
 from stream_leip.arrays import Rows, Vector
 from stream_leip.errors import InputError
+from stream_leip.estimators.estimate import ALL_CLASSES
 
 VERSION = 1
-_HIGH = np.uint64(32)
-_LOW = np.uint64(0xFFFFFFFF)
 _SMALLEST = 16
+
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +32,9 @@ class Pane:
     Parameters
     ----------
     rows
-        In order.
+        In order: an entry for each class, or the largest entries in descending order.
+    classes
+        Which classes a row's entries are of; empty where rows have all of the `m` classes.
     labels
         The class of each row's top probability.
     keys
@@ -57,8 +62,10 @@ class Pane:
     """
 
     rows: Rows
+    classes: NDArray[np.uint16]
     labels: NDArray[np.uint16]
     keys: NDArray[np.uint64]
+    m: int
     first: int
     start: float | None = None
     end: float | None = None
@@ -70,24 +77,38 @@ class Pane:
         cls,
         rows: Rows,
         events: NDArray[np.int64] | None = None,
+        classes: NDArray[np.uint16] = ALL_CLASSES,
+        m: int | None = None,
         start: float | None = None,
         end: float | None = None,
         level: int = 0,
         seen: int | None = None,
     ) -> "Pane":
         """Order rows that came in the order given; their event numbers ascend."""
-        n, _ = rows.shape
+        n, width = rows.shape
         numbers = np.arange(n, dtype=np.int64) if events is None else events
         first = int(numbers[0]) if n else 0
         keys = np.empty(n, np.uint64)
         labels = np.empty(n, np.uint16)
-        ranking.rank(rows, rows.view(np.int32), keys, labels)
+        if classes.shape[1]:
+            ranking.rank_sparse(rows, classes, keys, labels)
+        else:
+            ranking.rank(rows, rows.view(np.int32), keys, labels)
         keys.sort()
-        order = (keys & _LOW).astype(np.int64)
-        keys &= ~_LOW
+        order = (keys & INDEX).astype(np.int64)
+        keys &= ~INDEX
         keys |= (numbers[order] - first).astype(np.uint64)
         return cls(
-            rows[order], labels[order], keys, first, start, end, level, n if seen is None else seen
+            rows[order],
+            classes[order] if classes.shape[1] else ALL_CLASSES,
+            labels[order],
+            keys,
+            width if m is None else m,
+            first,
+            start,
+            end,
+            level,
+            n if seen is None else seen,
         )
 
     def __len__(self) -> int:
@@ -96,21 +117,20 @@ class Pane:
     @property
     def events(self) -> NDArray[np.int64]:
         """The event number of each row."""
-        return (self.keys & _LOW).astype(np.int64) + self.first
+        return (self.keys & INDEX).astype(np.int64) + self.first
 
     @property
     def tops(self) -> NDArray[np.float32]:
         """The top probability of each row, descending."""
-        one = np.uint32(0x3F800000)
-        return (one - (self.keys >> _HIGH).astype(np.uint32)).view(np.float32)
+        return (np.uint32(ONE) - (self.keys >> HIGH).astype(np.uint32)).view(np.float32)
 
     @cached_property
     def _step(self) -> int:
-        return max(256, 4 * int(self.rows.shape[1]))
+        return max(256, 4 * self.m)
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = kernel.checkpoints(self.labels, self.rows.shape[1], self._step)
+        found: NDArray[np.int64] = kernel.checkpoints(self.labels, self.m, self._step)
         return found
 
     def split(self, threshold: float) -> int:
@@ -120,55 +140,58 @@ class Pane:
         least = np.float32(threshold)
         if float(least) < threshold:
             least = np.nextafter(least, np.float32(2.0))
-        distance = 0x3F800000 - int(np.maximum(least, np.float32(0.0)).view(np.int32))
-        return int(np.searchsorted(self.keys, np.uint64(distance + 1) << _HIGH))
+        distance = ONE - int(np.maximum(least, np.float32(0.0)).view(np.int32))
+        return int(np.searchsorted(self.keys, np.uint64(distance + 1) << HIGH))
 
     def confident(self, threshold: float) -> tuple[NDArray[np.int64], int]:
         """Label counts of the rows at or above `threshold`, and where the others begin."""
         split = self.split(threshold)
         near, rest = divmod(split, self._step)
-        m = self.rows.shape[1]
         between = self.labels[split - rest : split]
-        return self._counts[near] + np.bincount(between, minlength=m), split
+        return self._counts[near] + np.bincount(between, minlength=self.m), split
 
     def thin(self, level: int) -> "Pane":
         """The rows that stay at a higher thinning level, in the same order."""
         if level <= self.level:
             return self
         stay = kernel.kept(self.events, level)
-        return Pane(
-            self.rows[stay],
-            self.labels[stay],
-            self.keys[stay],
-            self.first,
-            self.start,
-            self.end,
-            level,
-            self.seen,
+        return replace(
+            self,
+            rows=self.rows[stay],
+            classes=self.classes[stay] if self.classes.shape[1] else ALL_CLASSES,
+            labels=self.labels[stay],
+            keys=self.keys[stay],
+            level=level,
         )
 
     @property
     def nbytes(self) -> int:
         """What the arrays take."""
-        return self.rows.nbytes + self.labels.nbytes + self.keys.nbytes
+        return sum(array.nbytes for array in (self.rows, self.classes, self.labels, self.keys))
 
     def to_bytes(self) -> bytes:
         """The pane in bytes: header, raw arrays, checksum."""
         fields = {
+            "m": self.m,
             "first": self.first,
             "start": self.start,
             "end": self.end,
             "level": self.level,
             "seen": self.seen,
         }
-        arrays: binary.Arrays = {"rows": self.rows, "labels": self.labels, "keys": self.keys}
+        arrays: binary.Arrays = {
+            "rows": self.rows,
+            "classes": self.classes,
+            "labels": self.labels,
+            "keys": self.keys,
+        }
         return binary.encode("pane", VERSION, fields, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Pane":
         """The pane that `to_bytes` gave; SnapshotError for anything else."""
         fields, arrays = binary.decode(data, "pane", VERSION)
-        return cls(arrays["rows"], arrays["labels"], arrays["keys"], **fields)
+        return cls(arrays["rows"], arrays["classes"], arrays["labels"], arrays["keys"], **fields)
 
 
 def merge(panes: Sequence[Pane]) -> Pane:
@@ -192,8 +215,12 @@ def merge_weighted(panes: Sequence[Pane], weights: Vector | None) -> tuple[Pane,
     times = [time for pane in panes for time in (pane.start, pane.end) if time is not None]
     merged = Pane(
         np.concatenate([pane.rows for pane in panes])[order],
+        np.concatenate([pane.classes for pane in panes])[order]
+        if panes[0].classes.shape[1]
+        else ALL_CLASSES,
         np.concatenate([pane.labels for pane in panes])[order],
         keys[order],
+        panes[0].m,
         first,
         min(times) if times else None,
         max(times) if times else None,
@@ -211,16 +238,20 @@ class OpenPane:
     Parameters
     ----------
     m
-        How many classes rows have.
+        How many classes there are.
+    top_k
+        How many entries of a row are kept; None for all.
     most
         How many rows will come at most, where that is known.
     """
 
-    __slots__ = ("_events", "_rows", "end", "level", "n", "seen", "start")
+    __slots__ = ("_classes", "_events", "_m", "_rows", "end", "level", "n", "seen", "start")
 
-    def __init__(self, m: int, most: int | None = None) -> None:
+    def __init__(self, m: int, top_k: int | None = None, most: int | None = None) -> None:
         room = _SMALLEST if most is None else min(_SMALLEST, most)
-        self._rows = np.empty((room, m), np.float32)
+        self._m = m
+        self._rows = np.empty((room, top_k or m), np.float32)
+        self._classes = np.empty((room, top_k), np.uint16) if top_k else ALL_CLASSES
         self._events = np.empty(room, np.int64)
         self.n = 0
         self.seen = 0
@@ -228,25 +259,27 @@ class OpenPane:
         self.start: float | None = None
         self.end: float | None = None
 
-    def room(self, more: int = 1) -> Rows:
-        """Where the next rows go: an array of at least `more` lines, to be filled, then `took`."""
-        if self.n + more > len(self._rows):
-            size = max(self.n + more, 2 * len(self._rows))
-            rows = np.empty((size, self._rows.shape[1]), np.float32)
-            events = np.empty(size, np.int64)
-            rows[: self.n] = self._rows[: self.n]
-            events[: self.n] = self._events[: self.n]
-            self._rows, self._events = rows, events
-        return self._rows[self.n : self.n + more]
+    def _make_room(self, more: int) -> None:
+        if self.n + more <= len(self._rows):
+            return
+        size = max(self.n + more, 2 * len(self._rows))
+        self._rows = _grown(self._rows, self.n, size)
+        self._events = _grown(self._events, self.n, size)
+        if self._classes.shape[1]:
+            self._classes = _grown(self._classes, self.n, size)
 
-    def took(self, event: int, time: float | None) -> None:
-        """One row was written into the room: it is event number `event`."""
+    def append(self, row: Rows, event: int, time: float | None) -> None:
+        """Append one row, of shape (1, m)."""
         self.seen += 1
         if time is not None:
             self._span(time, time)
-        self._events[self.n] = event
-        if not self.level or kernel.kept(self._events[self.n : self.n + 1], self.level)[0]:
-            self.n += 1
+        self._make_room(1)
+        n = self.n
+        self._events[n] = event
+        if self.level and not kernel.kept(self._events[n : n + 1], self.level)[0]:
+            return
+        self._put(slice(n, n + 1), row)
+        self.n = n + 1
 
     def extend(self, rows: Rows, events: NDArray[np.int64], times: Vector | None) -> None:
         """Append rows; their event numbers ascend."""
@@ -256,9 +289,17 @@ class OpenPane:
         if self.level:
             stay = kernel.kept(events, self.level)
             rows, events = rows[stay], events[stay]
-        self.room(len(rows))[:] = rows
-        self._events[self.n : self.n + len(rows)] = events
+        self._make_room(len(rows))
+        place = slice(self.n, self.n + len(rows))
+        self._events[place] = events
+        self._put(place, rows)
         self.n += len(rows)
+
+    def _put(self, place: slice, rows: Rows) -> None:
+        if self._classes.shape[1]:
+            ranking.largest_entries(rows, self._rows[place], self._classes[place])
+        else:
+            self._rows[place] = rows
 
     def _span(self, low: float, high: float) -> None:
         self.start = low if self.start is None else min(self.start, low)
@@ -267,9 +308,11 @@ class OpenPane:
     def thin(self, level: int) -> None:
         """Let go of the rows that do not stay at a higher thinning level."""
         stay = np.flatnonzero(kernel.kept(self._events[: self.n], level))
-        self._rows[: len(stay)] = self._rows[stay]
-        self._events[: len(stay)] = self._events[stay]
         self.n = len(stay)
+        self._rows[: self.n] = self._rows[stay]
+        self._events[: self.n] = self._events[stay]
+        if self._classes.shape[1]:
+            self._classes[: self.n] = self._classes[stay]
         self.level = level
 
     def seal(self) -> Pane:
@@ -277,6 +320,8 @@ class OpenPane:
         return Pane.seal(
             self._rows[: self.n],
             self._events[: self.n],
+            self._classes[: self.n],
+            self._m,
             self.start,
             self.end,
             self.level,
@@ -286,22 +331,38 @@ class OpenPane:
     def to_bytes(self) -> bytes:
         """The open pane in bytes, rows in order of arrival."""
         fields = {
+            "m": self._m,
             "start": self.start,
             "end": self.end,
             "level": self.level,
             "seen": self.seen,
         }
-        arrays: binary.Arrays = {"rows": self._rows[: self.n], "events": self._events[: self.n]}
+        arrays: binary.Arrays = {
+            "rows": self._rows[: self.n],
+            "classes": self._classes[: self.n],
+            "events": self._events[: self.n],
+        }
         return binary.encode("open", VERSION, fields, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "OpenPane":
         """The open pane that `to_bytes` gave; SnapshotError for anything else."""
         fields, arrays = binary.decode(data, "open", VERSION)
-        pane = cls(arrays["rows"].shape[1])
-        pane.room(len(arrays["rows"]))[:] = arrays["rows"]
-        pane._events[: len(arrays["rows"])] = arrays["events"]
-        pane.n = len(arrays["rows"])
+        rows, classes = arrays["rows"], arrays["classes"]
+        pane = cls(fields["m"], classes.shape[1] or None)
+        pane._make_room(len(rows))
+        pane.n = len(rows)
+        pane._rows[: pane.n] = rows
+        pane._events[: pane.n] = arrays["events"]
+        if pane._classes.shape[1]:
+            pane._classes[: pane.n] = classes
         pane.start, pane.end = fields["start"], fields["end"]
         pane.level, pane.seen = fields["level"], fields["seen"]
         return pane
+
+
+def _grown(array: NDArray[T], n: int, size: int) -> NDArray[T]:
+    """A longer array that begins with the first `n` entries."""
+    longer = np.empty((size, *array.shape[1:]), array.dtype)
+    longer[:n] = array[:n]
+    return longer

@@ -176,7 +176,10 @@ class SourceProfile:
             partial.write_bytes(profile_json.encode(self._content()))
             partial.replace(target)
         except OSError as error:
-            raise ProfileError(f"{path}: cannot be written: {error.strerror or error}") from error
+            partial.unlink(missing_ok=True)
+            raise ProfileError(
+                f"{path}: cannot be written: {error.strerror or error}; choose another place"
+            ) from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "SourceProfile":
@@ -194,7 +197,7 @@ class SourceProfile:
         content = profile_json.decode(data, str(path))
         try:
             return cls._from_content(content)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise ProfileError(f"{path}: corrupt: {error}; fit the profile again") from error
 
     def _content(self) -> profile_json.Content:
@@ -221,6 +224,12 @@ class SourceProfile:
     @classmethod
     def _from_content(cls, content: profile_json.Content) -> "SourceProfile":
         calibrator, validation = content.calibrator, content.validation
+        m = len(content.classes)
+        lengths = {len(calibrator.scale), len(calibrator.bias)}
+        if lengths != {m} or {validation.hard.shape, validation.soft.shape} != {(m, m)}:
+            raise ValueError(f"its arrays are not those of {m} classes")
+        if any(len(by) != len(content.replay.sizes) for by in content.replay.errors.values()):
+            raise ValueError("its replay has not an error for each size")
         return cls(
             content.classes,
             content.kind,
@@ -268,7 +277,7 @@ class SourceProfile:
         for place, size in enumerate(self.replay.sizes):
             errors = [self.replay.errors[name][place] for name in names]
             best, second = sorted(errors)[:2]
-            ahead = f" ({100 * (second / best - 1):.0f} % less error)" if best > 0 else ""
+            ahead = f" ({100 * (1 - best / second):.0f} % less error)" if second > 0 else ""
             lines.append(
                 f"{size:6d}  "
                 + "  ".join(f"{error:7.4f}" for error in errors)

@@ -97,7 +97,7 @@ def decode(data: bytes, path: str) -> Content:
     """The content of a file, or a ProfileError that says why not."""
     try:
         head = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProfileError(f"{path}: not a profile, or cut short: {error}") from error
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ProfileError(f"{path}: not a stream-leip profile; make one with 'stream-leip fit'")
@@ -114,7 +114,7 @@ def decode(data: bytes, path: str) -> Content:
     try:
         envelope = msgspec.json.decode(data, type=_Envelope)
         content = msgspec.json.decode(envelope.content, type=Content)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise ProfileError(f"{path}: corrupt: {error}; fit the profile again") from error
     if checksum(content) != envelope.checksum:
         raise ProfileError(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_leip._kernels import gate
-from stream_leip.arrays import Kind, Rows, Scores
+from stream_leip.arrays import Kind, Rows, Scores, is_number
 from stream_leip.calibration import Calibrator
 from stream_leip.errors import BadRowsError, InputError
 
@@ -86,7 +86,8 @@ def check_rows(rows: NDArray[Any], classes: int) -> Rows:
         )
     if len(rows) == 0:
         raise InputError("rows: there are none; an estimate needs at least one row")
-    return np.ascontiguousarray(rows, np.float32)
+    with np.errstate(over="ignore"):  # what overflows is refused as no distribution
+        return np.ascontiguousarray(rows, np.float32)
 
 
 def check_distributions(rows: Rows) -> None:
@@ -103,6 +104,11 @@ def _read(scores: ScoresLike, classes: tuple[str, ...]) -> tuple[Scores, dict[in
     """Scores as a float matrix; lines that cannot be one hold NaN, with their reason."""
     if isinstance(scores, np.ndarray) and scores.dtype != object:
         return _read_array(scores, classes), {}
+    if hasattr(scores, "columns"):
+        raise InputError(
+            f"scores: a {type(scores).__name__} is not read; pass its numbers, as in "
+            "frame[classes].to_numpy()"
+        )
     if isinstance(scores, str | bytes | Mapping) or not hasattr(scores, "__len__"):
         raise InputError(
             f"scores: {_describe(scores)} is not a batch of rows; pass a 2-D array, a list of "
@@ -202,7 +208,7 @@ def _misfit(line: Any, classes: tuple[str, ...]) -> str:
             f"{len(line)} scores for {len(classes)} classes ({_names(classes)}); "
             "give one score for each class"
         )
-    odd = next((v for v in line if isinstance(v, bool) or not isinstance(v, int | float)), line)
+    odd = next((v for v in line if not is_number(v)), line)
     return f"{_describe(odd)} is not a score; give plain numbers"
 
 

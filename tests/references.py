@@ -28,6 +28,31 @@ def leip(rows: Array, source: Array, share: float, smoothing: float = 0.0) -> Ar
     return np.array(final) / len(rows)
 
 
+def weighted_leip(
+    rows: Array, source: Array, weights: Array, share: float, fixed: float | None
+) -> Array:
+    """The same with row weights; a row stands at the middle of its weight along the quantiles."""
+    rows = rows.astype(float)
+    order = sorted(range(len(rows)), key=lambda i: (-max(rows[i]), i))
+    threshold = fixed
+    if threshold is None:
+        middles, passed = [], 0.0
+        for i in reversed(order):
+            middles.append(passed + weights[i] / 2)
+            passed += weights[i]
+        target = middles[0] + (1.0 - share) * (middles[-1] - middles[0])
+        threshold = np.interp(target, middles, [max(rows[i]) for i in reversed(order)])
+    counts = [0.0] * len(source)
+    for i in order:
+        sure = max(rows[i]) >= threshold
+        label = int(np.argmax(rows[i])) if sure else _updated_label(rows[i], counts, source)
+        counts[label] += weights[i]
+    final = np.zeros(len(source))
+    for row, weight in zip(rows, weights, strict=True):
+        final[_updated_label(row, counts, source)] += weight
+    return np.asarray(final / final.sum())
+
+
 def _updated_label(row: Array, counts: list[float], source: Array) -> int:
     posterior = [c / s * p for c, s, p in zip(counts, source, row, strict=True)]
     return int(np.argmax(posterior)) if max(posterior) > 0 else int(np.argmax(row))

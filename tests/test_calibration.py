@@ -105,3 +105,26 @@ def test_ece_by_hand() -> None:
     posterior = np.log([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
     # Two rows at 0.9, one right: off by 0.4; two rows at 0.6, both right: off by 0.4.
     assert ece(posterior, np.array([0, 1, 0, 0])) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("method", FITTED)
+def test_a_few_huge_logits_do_not_spoil_the_rest(method: Method) -> None:
+    scores, labels = validation("mnist_mlp", 2000)
+    logits = as_logits(scores, "logits")
+    right = np.flatnonzero(logits.argmax(axis=1) == labels)[:20]
+    huge = logits.copy()
+    huge[right, labels[right]] = 1e4
+    rest = np.delete(np.arange(2000), right)
+    plain = nll(
+        apply(fit_calibrator(method, logits[rest], labels[rest]), logits[rest]), labels[rest]
+    )
+    spoilt = nll(apply(fit_calibrator(method, huge, labels), logits[rest]), labels[rest])
+    assert spoilt < plain + 0.01
+
+
+@pytest.mark.parametrize("size", [1e200, 1.7e308])
+def test_logits_beyond_all_measure_are_cut(size: float) -> None:
+    logits = as_logits(size * (2.0 * np.eye(3)[np.arange(30) % 3] - 1.0), "logits")
+    for method in METHODS:
+        calibrator = fit_calibrator(method, logits, np.arange(30) % 3)
+        assert np.isfinite(apply(calibrator, logits)).all()

@@ -104,6 +104,12 @@ def test_csv_and_npz_say_the_same(folder: Path) -> None:
         (["estimate", "today.npz", "--profile", "none.json"], "none.json: cannot be read"),
         (["estimate", "nan.npz"], "row 1: the score of class '0' is nan"),
         (["estimate", "wide.csv"], "the classes are a, b, but the profile's are 0, 1"),
+        (["fit", "renamed.npz"], "not a readable .npz file"),
+        (["fit", "flat.npz"], "is no batch of rows"),
+        (["fit", "named.npz"], "'classes' is not a list of names"),
+        (["fit", "latin.csv"], "not UTF-8 text"),
+        (["fit", "header.csv"], "no row below the header"),
+        (["fit", "validation.npz", "--output", "nowhere/p.json"], "there is no folder nowhere"),
     ],
 )
 def test_bad_data_are_one_line_and_exit_code_1(
@@ -115,6 +121,12 @@ def test_bad_data_are_one_line_and_exit_code_1(
     (folder / "bad.csv").write_text("a,b,label\n1,x,a\n")
     (folder / "narrow.csv").write_text("a,label\n1,a\n")
     (folder / "wide.csv").write_text("a,b\n1,2\n")
+    with (folder / "renamed.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    np.savez(folder / "flat.npz", scores=np.float64(1), labels=np.zeros(1))
+    np.savez(folder / "named.npz", scores=np.eye(2), labels=[0, 1], classes="ab")
+    (folder / "latin.csv").write_bytes("a,b,label\n1,2,é\n".encode("latin-1"))
+    (folder / "header.csv").write_text("a,b,label\n")
     spoilt = example().test_logits[:3].copy()
     spoilt[1, 0] = np.nan
     np.savez(folder / "nan.npz", scores=spoilt)
@@ -146,3 +158,20 @@ def test_demo(tmp_path: Path) -> None:
     assert done.returncode == 0
     for word in ("true", "LEIP", "EM", "CC", "total variation from the true mix"):
         assert word in done.stdout
+
+
+def test_class_names_are_data(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    names = ["[/b]", ":fox_face:", "C#"]
+    labels = rng.integers(3, size=90)
+    scores = 2.0 * np.eye(3)[labels] + rng.normal(size=(90, 3))
+    lines = [",".join(names) + ",label"]
+    for row, label in zip(scores, labels, strict=True):
+        lines.append(",".join(map(str, row)) + "," + names[label])
+    (tmp_path / "v.csv").write_text("\ufeff" + "\n".join(lines), encoding="utf-8")
+    done = run("fit", "v.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    np.savez(tmp_path / "s.npz", scores=scores)
+    done = run("estimate", "s.npz", cwd=tmp_path)
+    for name in names:
+        assert name in done.stdout

@@ -169,6 +169,8 @@ GOOD = np.array([[0.5, 0.5], [0.9, 0.1]], np.float32)
         (np.array([["a", "b"]]), "not float32"),
         (np.full((2, 3), 1 / 3, np.float32), "3 columns, but the profile has 2 classes"),
         (np.empty((0, 2), np.float32), "there are none"),
+        (None, "not a 2-D array"),
+        (np.full((2, 2), 1e300), "row 0 is not a distribution"),
         (np.array([[0.5, 0.5], [np.nan, 1]], np.float32), "row 1 is not a distribution"),
         (np.array([[0.5, 0.5], [np.inf, 1]], np.float32), "row 1 is not a distribution"),
         (np.array([[0.5, 0.5], [1.5, -0.5]], np.float32), "row 1 is not a distribution"),
@@ -190,6 +192,7 @@ def test_rows_that_no_gate_made_are_refused(estimator: Estimator, rows: Any, say
         ({"weights": [np.nan, 1.0]}, "weight 0 is nan"),
         ({"weights": [0.0, 0.0]}, "all are zero"),
         ({"weights": ["a", "b"]}, "weights: not numbers"),
+        ({"weights": [1e305, 1e305]}, "the largest is 1e\\+305; divide"),
         ({"start": [1.0]}, "start: the shape"),
         ({"start": [0.7, 0.7]}, "start: .* is not a prior"),
         ({"start": [np.nan, 1.0]}, "start: .* is not a prior"),
@@ -219,6 +222,10 @@ def mistyped(value: Any) -> Any:
         (lambda: Share(0), "Share: 0"),
         (lambda: Share(1.5), "Share: 1.5"),
         (lambda: Fixed(-0.1), "Fixed: -0.1"),
+        (lambda: LEIP(smoothing=mistyped("a")), "smoothing: 'a'"),
+        (lambda: EM(tolerance=mistyped("a")), "tolerance: 'a'"),
+        (lambda: Share(mistyped("a")), "Share: 'a'"),
+        (lambda: Fixed(mistyped(None)), "Fixed: None"),
     ],
 )
 def test_bad_settings_are_refused(make: Any, says: str) -> None:
@@ -345,6 +352,77 @@ def test_auto_takes_the_least_error_of_the_nearest_size() -> None:
         assert "replayed shifts" in str(estimate.details["reason"])
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_leip_places_its_threshold_among_many_unsure_rows(seed: int) -> None:
+    # Tops below a quarter, many of them one float32 step apart.
+    rng = np.random.default_rng(seed)
+    m = 12
+    rows = rng.dirichlet(np.full(m, 8.0), 1300).astype(np.float32)
+    place = rng.random(1300) < 0.4
+    near = (np.uint32(0x3E000000) + rng.integers(0, 6, 1300).astype(np.uint32)).view(np.float32)
+    flat = np.minimum(rng.dirichlet(np.full(m, 200.0), 1300), 0.12)
+    flat[:, 0] = near
+    flat[:, 1:] *= ((1 - near) / flat[:, 1:].sum(axis=1))[:, None]
+    rows[place] = flat[place].astype(np.float32)
+    profile = make_profile(np.full(m, 1 / m))
+    for share in (0.2, 0.6, 0.9):
+        found = LEIP(Share(share)).estimate(rows, profile)
+        tops = rows.max(axis=1).astype(float)
+        assert found.details["threshold"] == pytest.approx(np.quantile(tops, 1 - share), abs=1e-12)
+        np.testing.assert_allclose(
+            found.prior, references.leip(rows, profile.soft_prior, share), atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_rows_of_no_weight_are_as_good_as_absent(few: bool) -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.dirichlet(np.full(4, 0.4), 40_000).astype(np.float32)
+    weights = rng.random(40_000)
+    weights[::8] = 0.0
+    if few:
+        weights[3:] = 0.0
+    profile = make_profile(np.array([0.1, 0.2, 0.3, 0.4]))
+    for estimator in ALL:
+        with_them = estimator.estimate(rows, profile, weights=weights)
+        without = estimator.estimate(rows[weights > 0], profile, weights=weights[weights > 0])
+        np.testing.assert_array_equal(with_them.prior, without.prior)
+        assert with_them.n == np.count_nonzero(weights)
+
+
+@given(scope=scopes(max_rows=40), data=st.data(), hard=st.booleans())
+@settings(max_examples=60)
+def test_weighted_leip_is_its_definition(
+    scope: tuple[NDArray[np.float32], SourceProfile], data: st.DataObject, hard: bool
+) -> None:
+    rows, profile = scope
+    weights = data.draw(st.lists(st.floats(0.01, 4), min_size=len(rows), max_size=len(rows)))
+    share = data.draw(st.floats(0.05, 1.0))
+    threshold: Any = data.draw(st.sampled_from([Share(share), Fixed(share)]))
+    source = profile.hard_prior if hard else profile.soft_prior
+    leip = LEIP(threshold, prior="hard" if hard else "soft")
+    found = leip.estimate(rows, profile, weights=weights)
+    cut = share if isinstance(threshold, Fixed) else None
+    slow = references.weighted_leip(rows, source, np.array(weights), share, cut)
+    np.testing.assert_allclose(found.prior, slow, atol=1e-9)
+
+
+@given(scope=scopes(), data=st.data())
+@settings(max_examples=40)
+def test_counting_is_counting_with_weights(
+    scope: tuple[NDArray[np.float32], SourceProfile], data: st.DataObject
+) -> None:
+    rows, profile = scope
+    weights = data.draw(st.lists(st.floats(0.01, 4), min_size=len(rows), max_size=len(rows)))
+    counted, meant = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    for row, weight in zip(rows, weights, strict=True):
+        counted[int(np.argmax(row))] += weight / sum(weights)
+        meant += row * weight / sum(weights)
+    for estimator, slow in ((ClassifyAndCount(), counted), (MeanPosterior(), meant)):
+        found = estimator.estimate(rows, profile, weights=weights).prior
+        np.testing.assert_allclose(found, slow, atol=1e-6)
+
+
 def test_leip_falls_back_to_the_mean_recall_and_says_so() -> None:
     joint = np.array([[0.5, 0.4], [0.0, 0.1]])  # recalls 1.0 and 0.2
     rows = np.random.default_rng(0).dirichlet([1.0, 1.0], 100).astype(np.float32)
@@ -365,10 +443,10 @@ def test_leip_without_a_confident_row_says_so() -> None:
 
 
 def test_leip_row_whose_classes_were_never_counted_keeps_its_label() -> None:
-    rows = np.array([[0.9, 0.1, 0.0], [0.9, 0.1, 0.0], [0.0, 0.0, 1.0]], np.float32)
-    rows[2] = [0.0, 0.25, 0.75]
+    rows = np.array([[0.9, 0.1, 0.0], [0.9, 0.1, 0.0], [0.0, 0.25, 0.75]], np.float32)
     estimate = LEIP(Share(0.5)).estimate(rows, make_profile(np.full(3, 1 / 3)))
     np.testing.assert_allclose(estimate.prior, [2 / 3, 0, 1 / 3])
+    assert "1 rows came with no class counted" in str(estimate.details["notes"])
 
 
 def test_leip_takes_ties_in_order_of_arrival() -> None:

@@ -74,22 +74,32 @@ def whole(window: Window, stream: Stream, **settings: Any) -> tuple[Monitor, lis
 
 
 @every_window
-@given(stream=streams(), data=st.data(), cap=st.sampled_from([None, 5]))
+@given(
+    stream=streams(),
+    data=st.data(),
+    cap=st.sampled_from([None, 5]),
+    top_k=st.sampled_from([None, 2]),
+)
 @settings(max_examples=40)
 def test_the_split_into_batches_does_not_matter(
-    window: Window, stream: Stream, data: st.DataObject, cap: int | None
+    window: Window, stream: Stream, data: st.DataObject, cap: int | None, top_k: int | None
 ) -> None:
     scores, times = stream
     late_whole: list[float] = []
     late_split: list[float] = []
     _, expected = whole(
-        window, stream, max_rows=cap, on_late=lambda r, t, e: late_whole.extend(t.tolist())
+        window,
+        stream,
+        max_rows=cap,
+        top_k=top_k,
+        on_late=lambda r, t, e: late_whole.extend(t.tolist()),
     )
     monitor = Monitor(
         PROFILE,
         window,
         on_bad="skip",
         max_rows=cap,
+        top_k=top_k,
         on_late=lambda r, t, e: late_split.extend(t.tolist()),
     )
     found: list[Update] = []
@@ -107,15 +117,20 @@ def test_the_split_into_batches_does_not_matter(
 
 
 @every_window
-@given(stream=streams(), cut=st.floats(0, 1), cap=st.sampled_from([None, 5]))
+@given(
+    stream=streams(),
+    cut=st.floats(0, 1),
+    cap=st.sampled_from([None, 5]),
+    top_k=st.sampled_from([None, 2]),
+)
 @settings(max_examples=30)
 def test_restore_equals_never_stopped(
-    window: Window, stream: Stream, cut: float, cap: int | None
+    window: Window, stream: Stream, cut: float, cap: int | None, top_k: int | None
 ) -> None:
     scores, times = stream
     at = int(cut * len(scores))
-    expected_monitor, expected = whole(window, stream, max_rows=cap)
-    monitor = Monitor(PROFILE, window, on_bad="skip", max_rows=cap)
+    expected_monitor, expected = whole(window, stream, max_rows=cap, top_k=top_k)
+    monitor = Monitor(PROFILE, window, on_bad="skip", max_rows=cap, top_k=top_k)
     found = monitor.update_many(scores[:at], times[:at])
     state = monitor.snapshot()
     restored = Monitor.restore(state, PROFILE)
@@ -445,6 +460,9 @@ def test_an_estimator_of_the_users_own_is_passed_to_restore() -> None:
         (lambda: Monitor(PROFILE, mistyped("hourly")), "window: 'hourly'"),
         (lambda: Monitor(PROFILE, estimator="best"), "estimator: 'best'"),
         (lambda: Monitor(PROFILE, max_rows=0), "max_rows: 0"),
+        (lambda: Monitor(PROFILE, top_k=0), "top_k: 0"),
+        (lambda: Monitor(PROFILE, top_k=4), "top_k: 4; use 1 to 3"),
+        (lambda: Monitor(PROFILE, estimator=BBSE(), top_k=2), "needs whole rows"),
         (lambda: Monitor(PROFILE, on_bad=mistyped("drop")), "on_bad: 'drop'"),
         (lambda: KeyedMonitor(PROFILE, max_keys=0), "max_keys: 0"),
         (lambda: KeyedMonitor(PROFILE, idle=0), "idle: 0"),
@@ -550,3 +568,45 @@ def test_an_update_is_plain_json() -> None:
     for name in ("low", "high", "memory", "changed_at", "alarm", "check", "key", "start", "end"):
         assert found[name] is None
     assert sum(found["confident"]) + found["buffered"] == 5
+
+
+LONG: list[Window] = [
+    Tumbling(count=1000),
+    Sliding(count=2000, every=500),
+    Fading(half_life=500),
+    Tumbling(seconds=60, lateness=5),
+    Sliding(seconds=600, every=60, lateness=30),
+    Fading(half_life=timedelta(seconds=120)),
+]
+
+
+@pytest.mark.parametrize("window", LONG, ids=str)
+def test_ten_thousand_events_after_a_restore_nothing_tells(window: Window) -> None:
+    rng = np.random.default_rng(4)
+    scores = rng.dirichlet(np.full(3, 0.4), 13_337)
+    times = (
+        1e9 + np.cumsum(rng.exponential(0.5, 13_337)) - rng.choice([0, 20], 13_337, p=[0.9, 0.1])
+    )
+    monitor = Monitor(PROFILE, window)
+    monitor.update_many(scores[:3337], times[:3337])
+    restored = Monitor.restore(monitor.snapshot(), PROFILE)
+    ours = restored.update_many(scores[3337:], times[3337:])
+    assert plain(ours) == plain(monitor.update_many(scores[3337:], times[3337:]))
+    assert restored.snapshot() == monitor.snapshot()
+    assert len(ours) >= 5
+
+
+@pytest.mark.parametrize(
+    "window", [Tumbling(count=1000), Sliding(seconds=600, every=60, lateness=30)], ids=str
+)
+def test_memory_does_not_grow_over_a_million_events(window: Window) -> None:
+    rng = np.random.default_rng(5)
+    scores = rng.dirichlet(np.full(3, 0.4), 50_000)
+    monitor = Monitor(PROFILE, window)
+    sizes = []
+    for part in range(20):
+        times = 1e9 + 25_000 * part + np.linspace(0, 25_000, 50_000, endpoint=False)
+        monitor.update_many(scores, times)
+        sizes.append(len(monitor.snapshot()))
+    assert monitor.events == 10**6
+    assert max(sizes[10:]) <= 1.02 * max(sizes[2:10])

@@ -1,15 +1,18 @@
 """Panes: order, look-up, merge, thinning, bytes."""
 
 import itertools
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_leip import LEIP, InputError, Share, SnapshotError
+from stream_leip import EM, LEIP, InputError, Share, SnapshotError
 from stream_leip.pane import OpenPane, Pane, merge, merge_weighted
+from tests import references
 from tests.strategies import make_profile, row_arrays
 
 
@@ -63,9 +66,10 @@ def test_merging_parts_in_any_order_gives_the_whole(
     events = np.arange(len(rows)) + 1000
     edges = sorted({0, len(rows), *(int(cut * len(rows)) for cut in cuts)})
     panes = [
-        Pane.seal(rows[a:b], events[a:b], float(a), float(b)) for a, b in itertools.pairwise(edges)
+        Pane.seal(rows[a:b], events[a:b], start=float(a), end=float(b))
+        for a, b in itertools.pairwise(edges)
     ]
-    whole = Pane.seal(rows, events, 0.0, float(len(rows)))
+    whole = Pane.seal(rows, events, start=0.0, end=float(len(rows)))
     order.shuffle(panes)  # type: ignore[attr-defined]
     assert same(merge(panes), whole)
     left = panes[0]
@@ -137,19 +141,18 @@ def test_an_open_pane_seals_to_the_pane_of_its_rows(
         if part.start >= len(rows):
             break
         if size == 1:
-            pane.room()[:] = rows[part]
-            pane.took(begin, float(times[begin]))
+            pane.append(rows[part], begin, float(times[begin]))
         else:
             pane.extend(rows[part], np.arange(part.start, part.stop), times[part])
         begin = part.stop
-    whole = Pane.seal(rows, np.arange(len(rows)), 5.0, float(times[-1]))
+    whole = Pane.seal(rows, np.arange(len(rows)), start=5.0, end=float(times[-1]))
     assert same(pane.seal(), whole)
     assert same(OpenPane.from_bytes(pane.to_bytes()).seal(), whole)
 
 
 def test_bytes_and_back() -> None:
     rows = np.random.default_rng(0).dirichlet(np.full(3, 0.5), 50).astype(np.float32)
-    pane = Pane.seal(rows, np.arange(50) * 2 + 7, 1.5, 9.5).thin(1)
+    pane = Pane.seal(rows, np.arange(50) * 2 + 7, start=1.5, end=9.5).thin(1)
     assert same(Pane.from_bytes(pane.to_bytes()), pane)
 
 
@@ -178,3 +181,75 @@ def test_other_bytes_are_refused(data: bytes | None, says: str) -> None:
     for cut in (1, 10, len(whole) // 2):
         with pytest.raises(SnapshotError):
             Pane.from_bytes(whole[:-cut])
+
+
+def dense(pane: Pane, spread: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The rows that a pane of largest entries stands for."""
+    full = np.zeros((len(pane), pane.m))
+    for row, values, classes in zip(full, pane.rows, pane.classes, strict=True):
+        others = np.ones(pane.m, bool)
+        others[classes] = False
+        row[classes] = values
+        if others.any():
+            row[others] = (
+                max(1.0 - values.sum(dtype=float), 0) * spread[others] / spread[others].sum()
+            )
+    return full
+
+
+@given(
+    rows=row_arrays(6, min_rows=2),
+    k=st.integers(1, 6),
+    share=st.floats(0.05, 1.0),
+    hard=st.booleans(),
+)
+@settings(max_examples=60)
+def test_largest_entries_stand_for_whole_rows(
+    rows: NDArray[np.float32], k: int, share: float, hard: bool
+) -> None:
+    spread = np.array([0.1, 0.15, 0.2, 0.25, 0.2, 0.1])
+    joint = np.diag([0.3, 0.2, 0.1, 0.1, 0.2, 0.1])
+    profile = make_profile(spread, np.diag(spread))
+    if hard:
+        profile = replace(profile, validation=replace(profile.validation, hard=joint))
+    opened = OpenPane(6, top_k=k)
+    opened.extend(rows[:1], np.arange(1), None)
+    for event in range(1, len(rows)):
+        opened.append(rows[event : event + 1], event, None)
+    pane = merge([opened.seal()])
+    assert pane.rows.shape == (len(rows), k)
+    assert same(Pane.from_bytes(pane.to_bytes()), pane)
+    assert same(OpenPane.from_bytes(opened.to_bytes()).seal(), pane)
+    np.testing.assert_array_equal(pane.tops, np.sort(rows.max(axis=1))[::-1])
+    whole = dense(pane, spread)
+    # A flat row may have more of its rest on one class than at its top; its label stays the top's.
+    assume((whole.argmax(axis=1) == pane.labels).all())
+    in_arrival = whole[np.argsort(pane.events)].astype(np.float32)
+    np.testing.assert_allclose(in_arrival.max(axis=1), rows.max(axis=1))
+    which: Any = "hard" if hard else "soft"
+    em = EM(prior=which).estimate_ranked(pane, profile, np.empty(0))
+    assert em.details["certified"]
+    source = profile.prior(which)
+    x = whole / source
+    gradient = (x / (x @ em.prior)[:, None]).mean(axis=0)
+    assert gradient.max() - 1 < 1e-6
+    leip = LEIP(Share(share), prior=which).estimate_ranked(pane, profile, np.empty(0))
+    expected = references.leip(whole[np.argsort(pane.events)], source, share)
+    # Where classes tie to rounding, either may have the row.
+    assert np.abs(leip.prior - expected).sum() <= 4.0 / len(rows)
+
+
+def test_two_panes_of_largest_entries_merge() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.full(8, 0.3), 300).astype(np.float32)
+    opened, first, second = (OpenPane(8, top_k=3) for _ in range(3))
+    opened.extend(rows, np.arange(300), None)
+    first.extend(rows[:100], np.arange(100), None)
+    second.extend(rows[100:], np.arange(100, 300), None)
+    both = merge([second.seal(), first.seal()])
+    assert same(both, opened.seal())
+    np.testing.assert_array_equal(both.classes, opened.seal().classes)
+    opened.thin(1)
+    thinned = both.thin(1)
+    assert same(opened.seal(), thinned)
+    np.testing.assert_array_equal(opened.seal().classes, thinned.classes)

@@ -5,13 +5,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from stream_leip import InputError, ProfileError, SourceProfile, fit_profile
+from stream_leip import InputError, ProfileError, SourceProfile, fit_profile, profile_json
 from tests.data import validation
 
 
@@ -76,6 +77,14 @@ def test_the_file_is_readable_json(saved: bytes) -> None:
     assert saved.count(b"\n") > 20
 
 
+def signed(data: bytes, change: Any) -> bytes:
+    """A file whose content was changed, with a checksum that fits."""
+    file = json.loads(data)
+    change(file["content"])
+    content = msgspec.json.decode(json.dumps(file["content"]), type=profile_json.Content)
+    return profile_json.encode(content)
+
+
 def load_changed(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "p.json").write_bytes(data)
     SourceProfile.load(tmp_path / "p.json")
@@ -95,6 +104,12 @@ def load_changed(tmp_path: Path, data: bytes) -> None:
         (lambda data: data.replace(b'"digit 3"', b'"digit X"'), "does not match its checksum"),
         (lambda data: data.replace(b'"kind": "logits"', b'"kind": "odds"'), "corrupt"),
         (lambda data: data.replace(b'"seed": 0', b'"seed": 0, "more": 1'), "corrupt"),
+        (lambda data: b"[" * 100_000, "not a profile, or cut short"),
+        (
+            lambda data: signed(data, lambda c: c["validation"]["hard"].update(dtype="zz")),
+            "corrupt",
+        ),
+        (lambda data: signed(data, lambda c: c["calibrator"].update(scale=[1.0])), "10 classes"),
     ],
 )
 def test_a_file_that_is_no_profile_of_ours_is_refused(
@@ -124,6 +139,10 @@ def test_a_missing_file_and_an_unwritable_one(fitted: SourceProfile, tmp_path: P
         SourceProfile.load(tmp_path / "none.json")
     with pytest.raises(ProfileError, match="cannot be written"):
         fitted.save(tmp_path / "no folder" / "p.json")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ProfileError, match="cannot be written"):
+        fitted.save(tmp_path / "folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
 def test_the_table_says_what_a_person_needs(fitted: SourceProfile) -> None:
@@ -156,6 +175,23 @@ def test_auto_calibration_is_named_in_the_profile() -> None:
     assert fit_profile(scores, labels, calibration="auto").calibrator.method != "none"
 
 
+class Frame:
+    """Something like a data frame."""
+
+    columns = ("a", "b")
+
+
+def test_classes_of_whole_floats_are_matched_by_value() -> None:
+    scores, labels = validation("mnist_mlp", 500)
+    turned = scores[:, ::-1]
+    zero: Any = np.int64(0)
+    names = [float(j) for j in range(9, -1, -1)]
+    by_float = fit_profile(turned, labels.astype(float), classes=names)
+    by_int = fit_profile(turned, labels, classes=list(range(9, -1, -1)), seed=zero)
+    assert by_float.fingerprint == by_int.fingerprint
+    assert by_float.accuracy > 0.9
+
+
 LOGITS = [[1.0, -1.0], [-1.0, 2.0], [2.0, 0.0], [0.0, 1.0]]
 
 
@@ -169,8 +205,8 @@ LOGITS = [[1.0, -1.0], [-1.0, 2.0], [2.0, 0.0], [0.0, 1.0]]
         ({"labels": [[0, 1, 0, 1]]}, "2 dimensions, not 1"),
         ({"labels": ["a", "b", "a", "c"], "classes": ["a", "b"]}, "'c' is no class.*a, b"),
         ({"labels": [0, 1, 0, 2], "classes": ["a", "b"]}, "label 2 of row 3 is out of range"),
-        ({"labels": [0, 1, 0, 0.5]}, "label 0.5 of row 3 is no whole number"),
-        ({"labels": [0, 1, 0, np.nan]}, "label nan of row 3 is no whole number"),
+        ({"labels": [0, 1, 0, 0.5]}, "label 0.5 of row 3 is no class or column"),
+        ({"labels": [0, 1, 0, np.nan]}, "label nan of row 3 is no class or column"),
         ({"labels": [0, 1, 0, 1], "classes": ["a", "a"]}, "'a' stands twice"),
         ({"labels": [0, 1, 0, 1], "classes": ["a", "b", "c"]}, "2 columns.*3 classes|classes"),
         ({"labels": [0, 1, 0, 1], "kind": "odds"}, "kind: 'odds' is unknown"),
@@ -184,6 +220,16 @@ LOGITS = [[1.0, -1.0], [-1.0, 2.0], [2.0, 0.0], [0.0, 1.0]]
         ({"labels": [0, 0], "scores": [[1.0], [2.0]]}, "at least two"),
         ({"labels": [0, 1, 0, 1], "scores": np.eye(4, 3) * 2}, "no validation row of class '2'"),
         ({"labels": [0, 1], "scores": np.eye(2, 3) * 2}, "2 rows for 3 classes"),
+        ({"labels": [0, 1, 0, 1e300]}, "label 1e\\+300 of row 3 is no class"),
+        ({"labels": [0, 1, 0, np.inf]}, "label inf of row 3 is no class"),
+        ({"labels": [[0], [1, 0]]}, "labels: not one for each row"),
+        ({"labels": [0, 1], "scores": None}, "a NoneType is no batch"),
+        ({"labels": [0, 1], "scores": {"a": 1}}, "a dict is no batch"),
+        ({"labels": [0, 1], "scores": np.float64(3)}, "is no batch"),
+        ({"labels": [0, 1], "scores": np.array(3.0)}, "is no batch"),
+        ({"labels": [0, 1, 0, 1], "classes": 5}, "classes: 5; give a list"),
+        ({"labels": [0, 1, 0, 1], "classes": "ab"}, "classes: 'ab'; give a list"),
+        ({"labels": [0, 1, 0, 1], "scores": Frame()}, "a Frame is not read"),
     ],
 )
 def test_unusable_validation_data_are_refused(arguments: dict[str, Any], says: str) -> None:

@@ -6,9 +6,10 @@ import sys
 import stream_leip
 
 NAMES = {
-    "Auto", "BBSE", "BadRowsError", "ClassifyAndCount", "EM", "Estimate", "Estimator", "Fixed",
-    "InputError", "LEIP", "MeanPosterior", "ProfileError", "RLLS", "Share", "SourceProfile",
-    "StreamLeipError", "fit_profile",
+    "Auto", "BBSE", "BadRowsError", "ClassifyAndCount", "EM", "Estimate", "Estimator", "Fading",
+    "Fixed", "InputError", "KeyedMonitor", "LEIP", "MeanPosterior", "Monitor", "ProfileError",
+    "RLLS", "Share", "Sliding", "SnapshotError", "SourceProfile", "StreamLeipError", "Tumbling",
+    "Update", "fit_profile",
 }  # fmt: skip
 
 

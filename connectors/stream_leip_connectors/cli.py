@@ -34,8 +34,8 @@ from stream_leip import (
 from stream_leip_connectors import files
 
 # stdout is data, stderr is people.
-out = Console(highlight=False)
-people = Console(stderr=True, highlight=False)
+out = Console(highlight=False, emoji=False)
+people = Console(stderr=True, highlight=False, emoji=False)
 
 app = typer.Typer(
     name="stream-leip",
@@ -114,6 +114,8 @@ def fit(
         raise InputError(
             f"{scores}: no labels; add an array 'labels' (.npz) or a column 'label' (.csv)"
         )
+    if not output.parent.is_dir():
+        raise InputError(f"--output: there is no folder {output.parent}; make it first")
     with _progress("fitting") as advance:
         profile = fit_profile(
             table.scores,
@@ -199,7 +201,7 @@ def _estimates_table(
     for j, name in enumerate(profile.classes):
         shares = [profile.hard_prior[j], *(() if true is None else (true[j],))]
         shares += [each.prior[j] for each in found.values()]
-        table.add_row(name, *(f"{share:.3f}" for share in shares))
+        table.add_row(escape(name), *(f"{share:.3f}" for share in shares))
     return table
 
 
@@ -230,3 +232,5 @@ def main(arguments: list[str] | None = None) -> None:
     except StreamLeipError as error:
         people.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

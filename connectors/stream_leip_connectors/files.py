@@ -1,11 +1,12 @@
 """Scores and labels in files: .npz and .csv; and the example data that come with the package."""
 
 import csv
+import io
+import zipfile
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,46 +44,53 @@ def read(path: Path) -> Table:
 
 def _read_npz(path: Path) -> Table:
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as data:
             held = {name: data[name] for name in data.files}
-    except (ValueError, OSError, BadZipFile, EOFError) as error:
+    except Exception as error:  # numpy raises whatever the parsers behind it do
         raise InputError(f"{path}: not a readable .npz file: {error}") from error
     if "scores" not in held:
         found = ", ".join(held) or "nothing"
         raise InputError(
             f"{path}: no array 'scores'; found {found}. Save it with np.savez(scores=…)"
         )
+    if "classes" in held and held["classes"].ndim != 1:
+        raise InputError(f"{path}: the array 'classes' is not a list of names")
     classes = tuple(map(str, held["classes"])) if "classes" in held else None
     return Table(held["scores"], held.get("labels"), classes)
 
 
 def _read_csv(path: Path) -> Table:
-    with path.open(newline="", encoding="utf-8") as file:
-        header = next(csv.reader(file), [])
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text: {error}") from error
+    header = next(csv.reader(io.StringIO(text)), [])
     classes = tuple(name for name in header if name != LABEL)
     if len(classes) < 2:
         raise InputError(
             f"{path}: the header names {len(classes)} classes: {header}; "
             f"name each class's column, and {LABEL!r} for the true class"
         )
-    columns = [place for place, name in enumerate(header) if name != LABEL]
-    try:
-        scores = np.loadtxt(
-            path, delimiter=",", skiprows=1, usecols=columns, ndmin=2, quotechar='"'
+    lines = text.splitlines()[1:]
+    if not any(line.strip() for line in lines):
+        raise InputError(f"{path}: no row below the header")
+
+    def column(places: list[int] | int, kind: type[float] | type[str]) -> NDArray[Any]:
+        return np.loadtxt(
+            lines,
+            kind,
+            delimiter=",",
+            usecols=places,
+            ndmin=1 if isinstance(places, int) else 2,
+            quotechar='"',
+            comments=None,
         )
-        labels = None
-        if LABEL in header:
-            labels = np.loadtxt(
-                path,
-                str,
-                delimiter=",",
-                skiprows=1,
-                usecols=header.index(LABEL),
-                ndmin=1,
-                quotechar='"',
-            )
+
+    try:
+        scores = column([place for place, name in enumerate(header) if name != LABEL], float)
+        labels = column(header.index(LABEL), str) if LABEL in header else None
     except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {error} (rows count from the header)") from error
     return Table(scores, labels, classes)
 
 

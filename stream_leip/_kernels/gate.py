@@ -10,7 +10,7 @@ SUM_TOLERANCE = 1e-3
 # An exact zero becomes the smallest normal float32 before its logarithm is taken.
 LOG_FLOOR = 1.1754943508222875e-38
 # Beyond this a logit is as good as infinite, and the arithmetic below stays finite.
-_LARGEST_LOGIT = 1e30
+LARGEST_LOGIT = 1e30
 
 
 @njit(cache=True, error_model="numpy")
@@ -52,7 +52,7 @@ def calibrate(scores, logits, identity, scale, bias, rows, reasons):
             highest = -np.inf
             for j in range(m):
                 z = v[j] if logits else np.log(max(v[j] / total, LOG_FLOOR))
-                v[j] = scale[j] * min(max(z, -_LARGEST_LOGIT), _LARGEST_LOGIT) + bias[j]
+                v[j] = scale[j] * min(max(z, -LARGEST_LOGIT), LARGEST_LOGIT) + bias[j]
                 highest = max(highest, v[j])
             total = 0.0
             for j in range(m):

@@ -10,12 +10,14 @@ from numba import njit
 
 from stream_leip._kernels.fast import FAST
 from stream_leip._kernels.gate import SUM_TOLERANCE
+from stream_leip._kernels.likelihood import rest_rate
 
-_ONE = 0x3F800000  # the bits of float32 1.0
-_INDEX = np.uint64(0xFFFFFFFF)
-_HIGH = np.uint64(32)
+ONE = 0x3F800000  # the bits of float32 1.0
+INDEX = np.uint64(0xFFFFFFFF)
+HIGH = np.uint64(32)
 _LABEL = 0xFFFF
-_BIN = 17
+_BIN = 46
+_ONE64 = 0x3FF0000000000000  # the bits of float64 1.0
 # More than a row can sum to, whatever the check of rows let through.
 _WHOLE = 1.0 + 2.0 * SUM_TOLERANCE
 
@@ -37,7 +39,7 @@ def rank(rows, bits, keys, labels):
         if not abs(total - 1.0) <= SUM_TOLERANCE:
             return False
         labels[i] = _LABEL - (best & _LABEL)
-        keys[i] = (np.uint64(max(_ONE - (best >> 16), 0)) << _HIGH) | np.uint64(i)
+        keys[i] = (np.uint64(max(ONE - (best >> 16), 0)) << HIGH) | np.uint64(i)
     return True
 
 
@@ -51,8 +53,8 @@ def count(labels, counts):
 @njit(cache=True, error_model="numpy")
 def _bin(key):
     """Bins of equal relative width: a float's exponent and 6 bits of its mantissa."""
-    distance = np.float32(np.int64(key >> _HIGH) + 1)
-    return (np.int64(distance.view(np.int32)) >> _BIN) - (_ONE >> _BIN)
+    distance = np.float64(np.int64(key >> HIGH) + 1)
+    return (distance.view(np.int64) >> _BIN) - (_ONE64 >> _BIN)
 
 
 @njit(cache=True, error_model="numpy")
@@ -70,8 +72,8 @@ def split(keys, place):
     while begin + bins[edge] <= place:
         begin += bins[edge]
         edge += 1
-    first = np.int32((edge + (_ONE >> _BIN)) << _BIN)
-    limit = np.uint64(np.ceil(first.view(np.float32)) - 1.0) << _HIGH
+    first = np.int64((edge + (_ONE64 >> _BIN)) << _BIN)
+    limit = np.uint64(np.ceil(first.view(np.float64)) - 1.0) << HIGH
     left = 0
     right = keys.size - 1
     while left <= right:
@@ -85,7 +87,7 @@ def split(keys, place):
 
 @njit(cache=True, error_model="numpy")
 def _top(key):
-    return np.int32(_ONE - np.int64(key >> _HIGH)).view(np.float32)
+    return np.int32(ONE - np.int64(key >> HIGH)).view(np.float32)
 
 
 @njit(cache=True, error_model="numpy")
@@ -105,16 +107,42 @@ def quantile(keys, begin, place):
 
 
 @njit(cache=True, error_model="numpy")
-def _best(row, ratio, own):
-    """The class of the largest updated posterior; `own` where all are zero."""
-    best = np.int64(own)
+def _best(rows, classes, spread, i, ratio, widest):
+    """The class of row i's largest updated posterior, the first of equals; -1 if all are zero.
+
+    `widest` is the largest of spread · ratio.
+    """
+    best = np.int64(-1)
     value = 0.0
-    for j in range(row.size):
-        updated = row[j] * ratio[j]
-        if updated > value:
+    if classes.size == 0:
+        for j in range(rows.shape[1]):
+            updated = rows[i, j] * ratio[j]
+            if updated > value:
+                value = updated
+                best = j
+        return best
+    for j in range(rows.shape[1]):
+        c = np.int64(classes[i, j])
+        updated = rows[i, j] * ratio[c]
+        if updated > value or (updated == value and value > 0.0 and c < best):
             value = updated
-            best = j
+            best = c
+    rate = rest_rate(rows, classes, spread, i)
+    if rate * widest > value:
+        for c in range(spread.size):
+            updated = rate * spread[c] * ratio[c]
+            if updated > value and not _within(classes[i], c):
+                value = updated
+                best = c
     return best
+
+
+@njit(cache=True, error_model="numpy")
+def _within(classes, c):
+    for each in classes:
+        if each == c:
+            return True
+    return False
 
 
 @njit(cache=True, error_model="numpy")
@@ -128,65 +156,93 @@ def confident(labels, weights, keys, behind, threshold, counts):
         behind += 1
     if weights.size > 0:
         for key in keys[:behind]:
-            i = np.int64(key & _INDEX)
+            i = np.int64(key & INDEX)
             counts[labels[i]] += weights[i]
     else:
         for key in keys[behind:]:
-            counts[labels[np.int64(key & _INDEX)]] -= 1.0
+            counts[labels[np.int64(key & INDEX)]] -= 1.0
     return behind
 
 
 @njit(cache=True, error_model="numpy")
-def relabel(rows, labels, weights, keys, ordered, behind, source, counts, final):
+def relabel(rows, classes, spread, labels, weights, keys, ordered, behind, source, counts, final):
     """Label the rows from `behind` on in order, then all of them, and count these labels.
 
     `counts` come with what the labels before `behind` count, and `final`, where there are no
     weights, with all labels. Rows are in the order of their keys if `ordered`; else a key says
-    where its row is.
+    where its row is. For `classes` and `spread` see `likelihood.gradient`. Returns how many rows
+    kept their own label because none of their classes counts anything.
     """
-    _label_in_order(rows, labels, weights, keys, ordered, behind, source, counts)
-    _label_all(rows, labels, weights, keys, ordered, source, counts, final)
-
-
-@njit(cache=True, error_model="numpy")
-def _label_in_order(rows, labels, weights, keys, ordered, behind, source, counts):
-    """Label rows one by one, each under the counts that the ones before left."""
     weighted = weights.size > 0
     ratio = counts / source
     largest = ratio.max()
+    widest = (spread * ratio).max()
+    kept = 0
     for place in range(behind, keys.size):
-        i = place if ordered else np.int64(keys[place] & _INDEX)
+        key = keys[place]
+        i = place if ordered else np.int64(key & INDEX)
         own = labels[i]
-        top = rows[i, own]
+        top = _top(key)
         # No other entry is above what the top one leaves of the whole.
         if ratio[own] * top > largest * (_WHOLE - top):
             best = np.int64(own)
         else:
-            best = _best(rows[i], ratio, own)
+            best = _best(rows, classes, spread, i, ratio, widest)
+        if best < 0:
+            best = np.int64(own)
+            kept += 1
         counts[best] += weights[i] if weighted else 1.0
         ratio[best] = counts[best] / source[best]
         largest = max(largest, ratio[best])
-
-
-@njit(cache=True, error_model="numpy")
-def _label_all(rows, labels, weights, keys, ordered, source, counts, final):
-    """Label every row under the prior that `counts` give."""
-    weighted = weights.size > 0
-    ratio = counts / source
-    largest = ratio.max()
-    # By the argument above a row keeps its label when its top probability is this near to one.
+        widest = max(widest, spread[best] * ratio[best])
+    # By the same argument a row keeps its label when its top probability is this near to one.
     near = np.zeros(ratio.size, np.uint64)
     for j in range(ratio.size):
         keeps = np.float32(largest * _WHOLE / (ratio[j] + largest))
         if keeps < 1.0:
-            near[j] = np.uint64(_ONE - np.int64(keeps.view(np.int32)) - 1) << _HIGH
+            near[j] = np.uint64(ONE - np.int64(keeps.view(np.int32)) - 1) << HIGH
     for place in range(keys.size):
         key = keys[place]
-        i = place if ordered else np.int64(key & _INDEX)
+        i = place if ordered else np.int64(key & INDEX)
         own = labels[i]
-        best = np.int64(own) if key < near[own] else _best(rows[i], ratio, own)
+        if key < near[own]:
+            best = np.int64(own)
+        else:
+            best = _best(rows, classes, spread, i, ratio, widest)
+        if best < 0:
+            best = np.int64(own)
         if weighted:
             final[best] += weights[i]
         elif best != own:
             final[own] -= 1.0
             final[best] += 1.0
+    return kept
+
+
+@njit(cache=True, error_model="numpy")
+def rank_sparse(rows, classes, keys, labels):
+    """Fill rank keys and labels of rows whose largest entry comes first."""
+    for i in range(rows.shape[0]):
+        labels[i] = classes[i, 0]
+        distance = max(ONE - np.int64(np.float32(rows[i, 0]).view(np.int32)), 0)
+        keys[i] = (np.uint64(distance) << HIGH) | np.uint64(i)
+
+
+@njit(cache=True, error_model="numpy")
+def largest_entries(rows, values, classes):
+    """Each row's largest entries, in descending order, the first of equals first."""
+    k = values.shape[1]
+    for i in range(rows.shape[0]):
+        filled = 0
+        for j in range(rows.shape[1]):
+            value = rows[i, j]
+            if filled == k and not value > values[i, k - 1]:
+                continue
+            place = min(filled, k - 1)
+            while place > 0 and values[i, place - 1] < value:
+                values[i, place] = values[i, place - 1]
+                classes[i, place] = classes[i, place - 1]
+                place -= 1
+            values[i, place] = value
+            classes[i, place] = j
+            filled = min(filled + 1, k)

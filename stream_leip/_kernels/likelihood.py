@@ -16,8 +16,14 @@ _FINER = 8
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST)
-def gradient(rows, weights, prior, source, step, out):
-    """Fill `out` with mean x / (x·prior) over every `step`-th row; return the smallest x·prior."""
+def gradient(rows, classes, spread, weights, prior, source, step, out):
+    """Fill `out` with mean x / (x·prior) over every `step`-th row; return the smallest x·prior.
+
+    `classes` is empty where rows have an entry for each class. Else it says which classes a row's
+    entries are of, and the rest of the row's mass is on the others in proportion to `spread`.
+    """
+    if classes.size > 0:
+        return _sparse_gradient(rows, classes, spread, weights, prior, source, step, out)
     n, m = rows.shape
     weighted = weights.size > 0
     ratio = prior / source
@@ -42,8 +48,52 @@ def gradient(rows, weights, prior, source, step, out):
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST)
-def curvature(rows, weights, prior, source, step):
+def rest_rate(rows, classes, spread, i):
+    """What one unit of `spread` has of row i's mass, for the classes that are not in the row."""
+    mass = 1.0
+    others = 1.0
+    for j in range(rows.shape[1]):
+        mass -= rows[i, j]
+        others -= spread[classes[i, j]]
+    return max(mass, 0.0) / others if others > 1e-12 else 0.0
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def _sparse_gradient(rows, classes, spread, weights, prior, source, step, out):
+    n, k = rows.shape
+    weighted = weights.size > 0
+    ratio = prior / source
+    everywhere = np.dot(spread, ratio)
+    out[:] = 0.0
+    total = 0.0
+    rates = 0.0
+    smallest = np.inf
+    for i in range(0, n, step):
+        w = weights[i] if weighted else 1.0
+        if w == 0.0:
+            continue
+        rate = rest_rate(rows, classes, spread, i)
+        f = rate * everywhere
+        for j in range(k):
+            c = classes[i, j]
+            f += (rows[i, j] - rate * spread[c]) * ratio[c]
+        smallest = min(smallest, f)
+        r = w / f
+        total += w
+        rates += r * rate
+        for j in range(k):
+            c = classes[i, j]
+            out[c] += r * (rows[i, j] - rate * spread[c])
+    for c in range(out.size):
+        out[c] = (out[c] + rates * spread[c]) / (total * source[c])
+    return smallest
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def curvature(rows, classes, spread, weights, prior, source, step):
     """Mean of x x' / (x·prior)² over every `step`-th row: minus the Hessian."""
+    if classes.size > 0:
+        return _sparse_curvature(rows, classes, spread, weights, prior, source, step)
     n, m = rows.shape
     weighted = weights.size > 0
     ratio = prior / source
@@ -72,6 +122,44 @@ def curvature(rows, weights, prior, source, step):
     for j in range(m):
         for k in range(m):
             out[j, k] /= total * source[j] * source[k]
+    return out
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def _sparse_curvature(rows, classes, spread, weights, prior, source, step):
+    """The same from a row's few entries: beside them x is rate·spread, which is of low rank."""
+    n, k = rows.shape
+    m = source.size
+    weighted = weights.size > 0
+    ratio = prior / source
+    everywhere = np.dot(spread, ratio)
+    out = np.zeros((m, m))
+    across = np.zeros(m)
+    squares = 0.0
+    total = 0.0
+    above = np.empty(k)
+    for i in range(0, n, step):
+        w = weights[i] if weighted else 1.0
+        if w == 0.0:
+            continue
+        rate = rest_rate(rows, classes, spread, i)
+        f = rate * everywhere
+        for j in range(k):
+            c = classes[i, j]
+            above[j] = rows[i, j] - rate * spread[c]
+            f += above[j] * ratio[c]
+        total += w
+        r = w / (f * f)
+        squares += r * rate * rate
+        for j in range(k):
+            across[classes[i, j]] += r * rate * above[j]
+            for h in range(k):
+                out[classes[i, j], classes[i, h]] += r * above[j] * above[h]
+    for a in range(m):
+        for b in range(m):
+            out[a, b] += squares * spread[a] * spread[b]
+            out[a, b] += across[a] * spread[b] + spread[a] * across[b]
+            out[a, b] /= total * source[a] * source[b]
     return out
 
 
@@ -109,7 +197,7 @@ def _newton_target(prior, g, scaled, free):
 
 
 @njit(cache=True, error_model="numpy")
-def _accelerate(rows, weights, source, prior, g, tolerance, passes, step):
+def _accelerate(rows, classes, spread, weights, source, prior, g, tolerance, passes, step):
     """EM with SQUAREM's extrapolation, in place, until certified, slow or out of passes.
 
     Slow is a gap that a round does not quarter, once the passes come to what a Newton step costs.
@@ -122,7 +210,7 @@ def _accelerate(rows, weights, source, prior, g, tolerance, passes, step):
     while gap > tolerance and used < passes:
         first = prior * g
         first /= first.sum()
-        gradient(rows, weights, first, source, step, first_g)
+        gradient(rows, classes, spread, weights, first, source, step, first_g)
         used += 1
         reached = first_g.max() - 1.0
         second = first * first_g
@@ -133,7 +221,7 @@ def _accelerate(rows, weights, source, prior, g, tolerance, passes, step):
         far /= far.sum()
         extrapolated = False
         if reached > tolerance:
-            smallest = gradient(rows, weights, far, source, step, far_g)
+            smallest = gradient(rows, classes, spread, weights, far, source, step, far_g)
             used += 1
             extrapolated = smallest > 0.0 and far_g.max() - 1.0 <= reached
         prior[:] = far if extrapolated else first
@@ -146,7 +234,7 @@ def _accelerate(rows, weights, source, prior, g, tolerance, passes, step):
 
 
 @njit(cache=True, error_model="numpy")
-def _climb(rows, weights, source, start, tolerance, passes, step, coarse, newton):
+def _climb(rows, classes, spread, weights, source, start, tolerance, passes, step, coarse, newton):
     """Climb from `start` over every `step`-th row; return prior, gap and passes used.
 
     Accelerated EM first (unless `newton`), then Newton's method on the simplex. A Newton step that
@@ -157,23 +245,27 @@ def _climb(rows, weights, source, start, tolerance, passes, step, coarse, newton
     prior = start.copy()
     g = np.empty(m)
     ahead = np.empty(m)
-    gradient(rows, weights, prior, source, step, g)
+    gradient(rows, classes, spread, weights, prior, source, step, g)
     used = 1
     if not newton:
-        used += _accelerate(rows, weights, source, prior, g, tolerance, passes - used, step)
+        used += _accelerate(
+            rows, classes, spread, weights, source, prior, g, tolerance, passes - used, step
+        )
     gap = g.max() - 1.0
     scaled = np.empty((m, m))
     free = np.ones(m, np.bool_)
     stale = True
     while gap > tolerance and used < passes:
         if stale:
-            scaled = _scaled(curvature(rows, weights, prior, source, coarse), prior)
+            scaled = _scaled(
+                curvature(rows, classes, spread, weights, prior, source, coarse), prior
+            )
         candidate = _newton_target(prior, g, scaled, free)
         accepted = False
         for _ in range(2):
             slope = np.dot(g, candidate - prior)
             if slope > 0.0:
-                smallest = gradient(rows, weights, candidate, source, step, ahead)
+                smallest = gradient(rows, classes, spread, weights, candidate, source, step, ahead)
                 used += 1
                 accepted = (
                     smallest > 0.0
@@ -188,7 +280,7 @@ def _climb(rows, weights, source, start, tolerance, passes, step, coarse, newton
         if not accepted:
             candidate = np.maximum(prior, 1e-9) * g
             candidate /= candidate.sum()
-            gradient(rows, weights, candidate, source, step, ahead)
+            gradient(rows, classes, spread, weights, candidate, source, step, ahead)
             used += 1
         prior = candidate
         g[:] = ahead
@@ -201,14 +293,15 @@ def _climb(rows, weights, source, start, tolerance, passes, step, coarse, newton
 
 
 @njit(cache=True, error_model="numpy")
-def maximise(rows, weights, source, start, tolerance, passes):
+def maximise(rows, classes, spread, weights, source, start, tolerance, passes):
     """The prior of greatest likelihood, the gap that certifies it, and the passes over the rows.
 
     Long inputs are solved on ever finer spreads of their rows, each as far as its own sampling
     error and each lending its curvature to the next, so that a few passes over the whole are
     enough.
     """
-    n, m = rows.shape
+    n = rows.shape[0]
+    m = source.size
     step = 1
     while n // step > max(4096, 16 * m) * _FINER:
         step *= _FINER
@@ -218,11 +311,15 @@ def maximise(rows, weights, source, start, tolerance, passes):
     used = 0
     while step > 1:
         enough = max(tolerance, 0.1 / np.sqrt(n // step))
-        prior, _, more = _climb(rows, weights, source, prior, enough, passes, step, coarse, newton)
+        prior, _, more = _climb(
+            rows, classes, spread, weights, source, prior, enough, passes, step, coarse, newton
+        )
         prior = (1.0 - 1e-6) * prior + 1e-6 * start
         used += more // step
         newton = True
         coarse = step
         step //= _FINER
-    prior, gap, more = _climb(rows, weights, source, prior, tolerance, passes, 1, coarse, newton)
+    prior, gap, more = _climb(
+        rows, classes, spread, weights, source, prior, tolerance, passes, 1, coarse, newton
+    )
     return prior, gap, used + more

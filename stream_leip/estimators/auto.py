@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stream_leip.arrays import Rows
+from stream_leip.errors import InputError
 from stream_leip.estimators.em import EM
-from stream_leip.estimators.estimate import Estimate, Estimator
+from stream_leip.estimators.estimate import Estimate, Estimator, check_scope
 from stream_leip.estimators.leip import LEIP
 from stream_leip.profile import SourceProfile
 
@@ -45,7 +46,9 @@ class Auto:
         start: ArrayLike | None = None,
     ) -> Estimate:
         """Estimate the prior; see `Estimator.estimate`."""
-        name, reason = choose(profile, effective_size(len(rows), weights))
+        scope = check_scope(rows, profile, weights, start)
+        given = scope.weights if scope.weighted else None
+        name, reason = choose(profile, effective_size(len(scope.rows), given))
         found = CANDIDATES[name].estimate(rows, profile, weights=weights, start=start)
         details = {**found.details, "estimator": name, "reason": reason}
         return Estimate(found.prior, found.weights, found.n, details)
@@ -62,6 +65,8 @@ def effective_size(n: int, weights: ArrayLike | None) -> float:
 def choose(profile: SourceProfile, n: float) -> tuple[str, str]:
     """The name of the estimator for `n` rows, and why it is that one."""
     name = profile.replay.best(n)
+    if name not in CANDIDATES:
+        raise InputError(f"profile: its replay names {name!r}, which auto does not know; fit again")
     place = profile.replay.nearest(n)
     errors = ", ".join(f"{who} {by[place]:.4f}" for who, by in profile.replay.errors.items())
     size = profile.replay.sizes[place]

@@ -156,6 +156,6 @@ def _from_weights(
     if total > 0.0:
         prior = mass / total
     else:
-        prior = profile.hard_prior
+        prior = profile.hard_prior.copy()
         notes += ("no class keeps a positive weight: the source prior is given",)
     return Estimate(prior, weigh(prior, profile.hard_prior), n, {"notes": notes})

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from stream_leip._kernels import likelihood as kernel
-from stream_leip.arrays import Rows
+from stream_leip.arrays import Rows, Vector, is_number
 from stream_leip.errors import InputError
-from stream_leip.estimators.estimate import Estimate, check_scope, weigh
+from stream_leip.estimators.estimate import ALL_CLASSES, Estimate, Ranked, check_scope, weigh
 from stream_leip.estimators.leip import check_source_prior
 from stream_leip.profile import SourcePrior, SourceProfile
 
@@ -52,7 +52,7 @@ class EM:
 
     def __post_init__(self) -> None:
         check_source_prior(self.prior)
-        if not 1e-12 <= self.tolerance <= 1.0:
+        if not (is_number(self.tolerance) and 1e-12 <= self.tolerance <= 1.0):
             raise InputError(
                 f"tolerance: {self.tolerance!r}; use a number from 1e-12 (below is rounding) to 1"
             )
@@ -67,15 +67,30 @@ class EM:
     ) -> Estimate:
         """Estimate the prior; see `Estimator.estimate`."""
         scope = check_scope(rows, profile, weights, start)
+        return self._search(scope.rows, ALL_CLASSES, profile, scope.weights, scope.start)
+
+    def estimate_ranked(self, ranked: Ranked, profile: SourceProfile, weights: Vector) -> Estimate:
+        """Estimate from rows that were checked before, as a pane's are; empty for no weights."""
+        return self._search(ranked.rows, ranked.classes, profile, weights, None)
+
+    def _search(
+        self,
+        rows: Rows,
+        classes: NDArray[np.uint16],
+        profile: SourceProfile,
+        weights: Vector,
+        start: Vector | None,
+    ) -> Estimate:
         source = profile.prior(self.prior)
         # A class that the start leaves out could never come back by EM steps alone.
-        begin = source if scope.start is None else 0.999 * scope.start + 0.001 * source
+        begin = source if start is None else 0.999 * start + 0.001 * source
         prior, gap, passes = kernel.maximise(
-            scope.rows, scope.weights, source, begin / begin.sum(), self.tolerance, MOST_PASSES
-        )
+            rows, classes, profile.soft_prior, weights, source, begin / begin.sum(),
+            self.tolerance, MOST_PASSES,
+        )  # fmt: skip
         details = {
             "gap": float(gap),
             "passes": int(passes),
             "certified": bool(gap <= self.tolerance),
         }
-        return Estimate(np.asarray(prior), weigh(prior, source), len(scope.rows), details)
+        return Estimate(np.asarray(prior), weigh(prior, source), len(rows), details)

@@ -5,14 +5,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from stream_leip.arrays import Rows, Vector
 from stream_leip.errors import InputError
 from stream_leip.profile import SourceProfile
 from stream_leip.rows import check_distributions, check_rows
 
+_LARGEST_WEIGHT = 1e100
 NO_WEIGHTS: Vector = np.empty(0)
+# Rows have an entry for each class.
+ALL_CLASSES: NDArray[np.uint16] = np.empty((0, 0), np.uint16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,7 @@ class Estimate:
     weights
         `prior` over the source prior that the estimator used.
     n
-        How many rows it saw.
+        How many rows it saw, those of no weight aside.
     details
         What the estimator has to say beside: thresholds, counts, gaps, fall-backs.
     """
@@ -63,6 +66,32 @@ class Estimator(Protocol):
         """
 
 
+class Ranked(Protocol):
+    """Rows from most to least confident, in full or their largest entries; see `Pane`."""
+
+    @property
+    def rows(self) -> Rows:
+        """In order."""
+
+    @property
+    def classes(self) -> NDArray[np.uint16]:
+        """Whose entries the rows have; empty where they have all."""
+
+    @property
+    def labels(self) -> NDArray[np.uint16]:
+        """Of the rows."""
+
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """Of the rows, ascending."""
+
+    def split(self, threshold: float) -> int:
+        """How many rows are at or above the threshold."""
+
+    def confident(self, threshold: float) -> tuple[NDArray[np.int64], int]:
+        """Their label counts, and how many they are."""
+
+
 class Scope(NamedTuple):
     """Checked arguments of an estimate; no weights is an empty array."""
 
@@ -97,6 +126,9 @@ def check_scope(
     if distributions:
         check_distributions(rows)
     checked = NO_WEIGHTS if weights is None else _check_weights(weights, len(rows))
+    if len(checked) and not checked.all():
+        # A row of no weight is as good as absent.
+        rows, checked = rows[checked > 0.0], checked[checked > 0.0]
     return Scope(rows, checked, None if start is None else _check_start(start, profile))
 
 
@@ -115,6 +147,10 @@ def _check_weights(weights: ArrayLike, n: int) -> Vector:
         )
     if not checked.any():
         raise InputError("weights: all are zero; give some row a positive weight")
+    if checked.max() > _LARGEST_WEIGHT:
+        raise InputError(
+            f"weights: the largest is {checked.max():.3g}; divide all by it, for only ratios matter"
+        )
     return checked
 
 

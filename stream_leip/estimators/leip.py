@@ -1,47 +1,28 @@
 """LEIP: label shift estimation with incremental prior update."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stream_leip._kernels import gate
 from stream_leip._kernels import labels as kernel
-from stream_leip.arrays import Rows, Vector
+from stream_leip._kernels.labels import HIGH, INDEX, ONE
+from stream_leip.arrays import Rows, Vector, is_number
 from stream_leip.errors import InputError
-from stream_leip.estimators.estimate import Estimate, Scope, check_scope, weigh
+from stream_leip.estimators.estimate import (
+    ALL_CLASSES,
+    Estimate,
+    Ranked,
+    Scope,
+    check_scope,
+    weigh,
+)
 from stream_leip.estimators.threshold import NAMED, Fixed, Share, Threshold, confident_share
 from stream_leip.profile import SourcePrior, SourceProfile
 from stream_leip.rows import check_distributions
 
-_HIGH = np.uint64(32)
-_INDEX = np.uint64(0xFFFFFFFF)
-_ONE = np.uint32(0x3F800000)
-
 Keys = NDArray[np.uint64]
-
-
-class Ranked(Protocol):
-    """Rows from most to least confident; see `Pane`."""
-
-    @property
-    def rows(self) -> Rows:
-        """In order."""
-
-    @property
-    def labels(self) -> NDArray[np.uint16]:
-        """Of the rows."""
-
-    @property
-    def keys(self) -> Keys:
-        """Of the rows, ascending."""
-
-    def split(self, threshold: float) -> int:
-        """How many rows are at or above the threshold."""
-
-    def confident(self, threshold: float) -> tuple[NDArray[np.int64], int]:
-        """Their label counts, and how many they are."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +80,7 @@ class LEIP:
                 "Share(0.8) or Fixed(0.9)"
             )
         check_source_prior(self.prior)
-        if not (np.isfinite(self.smoothing) and self.smoothing >= 0.0):
+        if not (is_number(self.smoothing) and 0.0 <= self.smoothing < np.inf):
             raise InputError(f"smoothing: {self.smoothing!r}; use a number of at least zero")
 
     def estimate(
@@ -127,8 +108,11 @@ class LEIP:
         confident, final = (np.zeros(m), np.zeros(m)) if scope.weighted else (counts.copy(), counts)
         split = kernel.confident(labels, scope.weights, keys, behind, threshold, confident)
         counts = confident + self.smoothing
-        kernel.relabel(rows, labels, scope.weights, keys, False, split, source, counts, final)
-        return _conclude(final, source, threshold, confident, split, len(rows), notes)
+        kept = kernel.relabel(
+            rows, ALL_CLASSES, source, labels, scope.weights, keys, False, split, source, counts,
+            final,
+        )  # fmt: skip
+        return _conclude(final, source, threshold, confident, split, len(rows), kept, notes)
 
     def estimate_ranked(self, ranked: Ranked, profile: SourceProfile, weights: Vector) -> Estimate:
         """Estimate from rows that are in order already, as a pane's are; empty for no weights."""
@@ -154,10 +138,11 @@ class LEIP:
             final = ranked.confident(0.0)[0].astype(np.float64)
         confident = found.astype(np.float64)
         counts = confident + self.smoothing
-        kernel.relabel(
-            ranked.rows, ranked.labels, weights, ranked.keys, True, split, source, counts, final
-        )
-        return _conclude(final, source, threshold, confident, split, len(ranked.rows), notes)
+        kept = kernel.relabel(
+            ranked.rows, ranked.classes, profile.soft_prior, ranked.labels, weights, ranked.keys,
+            True, split, source, counts, final,
+        )  # fmt: skip
+        return _conclude(final, source, threshold, confident, split, len(ranked.rows), kept, notes)
 
     def _threshold(
         self, keys: Keys, scope: Scope, profile: SourceProfile
@@ -171,7 +156,7 @@ class LEIP:
         notes = () if note is None else (note,)
         if scope.weighted:
             keys.sort()
-            in_order = scope.weights[(keys & _INDEX).astype(np.int64)]
+            in_order = scope.weights[(keys & INDEX).astype(np.int64)]
             return _weighted_quantile(keys, in_order, 1.0 - share), 0, notes
         place = (len(keys) - 1) * (1.0 - share)
         begin = kernel.split(keys, len(keys) - 1 - int(place))
@@ -187,12 +172,11 @@ def check_source_prior(prior: SourcePrior) -> None:
 
 
 def _weighted_quantile(keys: Keys, weights: Vector, quantile: float) -> float:
-    """Of the top probabilities of sorted keys; rows of no weight are as good as absent."""
-    present = weights[::-1] > 0.0
-    weight = weights[::-1][present]
+    """Of the top probabilities of sorted keys, whose weights are in the same order."""
+    weight = weights[::-1]
     middle = np.cumsum(weight) - 0.5 * weight
     target = middle[0] + quantile * (middle[-1] - middle[0])
-    tops = (_ONE - (keys[::-1][present] >> _HIGH).astype(np.uint32)).view(np.float32)
+    tops = (np.uint32(ONE) - (keys[::-1] >> HIGH).astype(np.uint32)).view(np.float32)
     return float(np.interp(target, middle, tops.astype(np.float64)))
 
 
@@ -203,10 +187,15 @@ def _conclude(
     confident: Vector,
     split: int,
     n: int,
+    kept: int,
     notes: tuple[str, ...],
 ) -> Estimate:
     if not split:
         notes += ("no row is confident: the counts start from the low-confidence buffer",)
+    if kept:
+        notes += (
+            f"{kept} rows came with no class counted that they have a share of, and keep theirs",
+        )
     prior = final / final.sum()
     details = {
         "threshold": threshold,

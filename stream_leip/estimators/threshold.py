@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from stream_leip.arrays import is_number
 from stream_leip.errors import InputError
 from stream_leip.profile import SourceProfile
 
@@ -18,7 +19,7 @@ class Share:
     share: float
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.share <= 1.0:
+        if not (is_number(self.share) and 0.0 < self.share <= 1.0):
             raise InputError(f"Share: {self.share!r} is not a share; use 0 < share <= 1")
 
 
@@ -29,7 +30,7 @@ class Fixed:
     threshold: float
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.threshold <= 1.0:
+        if not (is_number(self.threshold) and 0.0 <= self.threshold <= 1.0):
             raise InputError(f"Fixed: {self.threshold!r} is not a probability; use 0 to 1")
 
 
@@ -51,6 +52,6 @@ def confident_share(threshold: Threshold, profile: SourceProfile) -> tuple[float
         return asked, None
     share = max(float(profile.recalls.mean()), LOWEST_SHARE)
     return share, (
-        f"{threshold} is {asked:.3g}, below {LOWEST_SHARE}: the mean recall, {share:.3g}, "
-        "is used instead"
+        f"{threshold} is {asked:.3g}, below {LOWEST_SHARE}: the mean recall is used instead, "
+        f"or {LOWEST_SHARE} if that is less: {share:.3g}"
     )

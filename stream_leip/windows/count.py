@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from stream_leip.arrays import Rows, Vector
 from stream_leip.pane import OpenPane, Pane
 from stream_leip.windows.retention import Retention
-from stream_leip.windows.state import Cap, Scope
+from stream_leip.windows.state import Cap, Layout, Scope
 
 
 class CountState:
@@ -17,22 +17,21 @@ class CountState:
 
     late = 0  # without event time, nothing is
 
-    def __init__(self, m: int, every: int, retention: Retention, max_rows: int | None) -> None:
-        self._m = m
+    def __init__(self, layout: Layout, every: int, retention: Retention) -> None:
+        self._layout = layout
         self._every = every
         self._retention = retention
-        self._cap = Cap(max_rows, retention)
-        self._capped = max_rows is not None
+        self._cap = Cap(layout.max_rows, retention)
+        self._capped = layout.max_rows is not None
         self._number = 0
-        self._open = OpenPane(m, every)
+        self._open = self._new_pane()
 
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
         pane = self._open
         if not pane.seen:
             self._begin()
-        pane.room()[:] = row
-        pane.took(event, time)
+        pane.append(row, event, time)
         if self._capped:
             self._cap.hold([pane])
         return [self._end(0)] if pane.seen == self._every else []
@@ -54,8 +53,11 @@ class CountState:
     def _end(self, place: int) -> Scope:
         self._retention.add(self._number, self._open.seal())
         self._number += 1
-        self._open = OpenPane(self._m, self._every)
+        self._open = self._new_pane()
         return self._scope(self._number, place)
+
+    def _new_pane(self) -> OpenPane:
+        return OpenPane(self._layout.m, self._layout.top_k, self._every)
 
     def _begin(self) -> None:
         """With its first event a pane takes the place of the oldest, under the cap too."""

@@ -8,15 +8,15 @@ from stream_leip.errors import InputError
 from stream_leip.times import span_seconds
 from stream_leip.windows.count import CountState
 from stream_leip.windows.retention import Retention
-from stream_leip.windows.state import OnLate, WindowState
+from stream_leip.windows.state import Layout, WindowState
 from stream_leip.windows.time import TimeState
 
 
 class Window(Protocol):
     """The policy that says which panes are in scope now."""
 
-    def open(self, m: int, max_rows: int | None, on_late: OnLate | None) -> WindowState:
-        """A state with nothing in it, for rows of `m` classes."""
+    def open(self, layout: Layout) -> WindowState:
+        """A state with nothing in it."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +47,21 @@ class Tumbling:
     emit_empty: bool = False
 
     def __post_init__(self) -> None:
-        self.open(2, None, None)
+        self.open(Layout(2))
 
-    def open(self, m: int, max_rows: int | None, on_late: OnLate | None) -> WindowState:
-        """A state with nothing in it, for rows of `m` classes."""
+    def open(self, layout: Layout) -> WindowState:
+        """A state with nothing in it."""
         retention = Retention(1, None)
         if _by_count(self.count, self.seconds):
             every = _whole("count", self.count)
-            return CountState(m, every, retention, max_rows)
+            return CountState(layout, every, retention)
         assert self.seconds is not None
         return TimeState(
-            m,
+            layout,
             span_seconds("seconds", self.seconds),
             span_seconds("lateness", self.lateness, zero=True),
             retention,
-            max_rows,
             emit_empty=self.emit_empty,
-            on_late=on_late,
         )
 
 
@@ -99,25 +97,23 @@ class Sliding:
     emit_empty: bool = False
 
     def __post_init__(self) -> None:
-        self.open(2, None, None)
+        self.open(Layout(2))
 
-    def open(self, m: int, max_rows: int | None, on_late: OnLate | None) -> WindowState:
-        """A state with nothing in it, for rows of `m` classes."""
+    def open(self, layout: Layout) -> WindowState:
+        """A state with nothing in it."""
         if _by_count(self.count, self.seconds):
             count = _whole("count", self.count)
             every = _whole("every", count // 10 if self.every is None else self.every)
-            return CountState(m, every, Retention(_panes(count, every), None), max_rows)
+            return CountState(layout, every, Retention(_panes(count, every), None))
         assert self.seconds is not None
         seconds = span_seconds("seconds", self.seconds)
         step = seconds / 10 if self.every is None else span_seconds("every", self.every)
         return TimeState(
-            m,
+            layout,
             step,
             span_seconds("lateness", self.lateness, zero=True),
             Retention(_panes(seconds, step), None),
-            max_rows,
             emit_empty=self.emit_empty,
-            on_late=on_late,
         )
 
 
@@ -148,27 +144,25 @@ class Fading:
     lateness: float | timedelta = 0.0
 
     def __post_init__(self) -> None:
-        self.open(2, None, None)
+        self.open(Layout(2))
 
-    def open(self, m: int, max_rows: int | None, on_late: OnLate | None) -> WindowState:
-        """A state with nothing in it, for rows of `m` classes."""
+    def open(self, layout: Layout) -> WindowState:
+        """A state with nothing in it."""
         if isinstance(self.half_life, timedelta):
             life = span_seconds("half_life", self.half_life)
             if not isinstance(self.every, timedelta | None):
                 raise InputError(f"every: {self.every!r}; use a timedelta, as half_life is one")
             step = life / 10 if self.every is None else span_seconds("every", self.every)
             return TimeState(
-                m,
+                layout,
                 step,
                 span_seconds("lateness", self.lateness, zero=True),
                 Retention(None, life / step),
-                max_rows,
                 emit_empty=False,
-                on_late=on_late,
             )
         life = _whole("half_life", self.half_life)
         every = _whole("every", max(1, life // 10) if self.every is None else self.every)
-        return CountState(m, every, Retention(None, life / every), max_rows)
+        return CountState(layout, every, Retention(None, life / every))
 
 
 def _by_count(count: object, seconds: object) -> bool:

@@ -15,6 +15,28 @@ from stream_leip.windows.retention import Retention
 OnLate = Callable[[Rows, Vector, NDArray[np.int64]], None]
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What a window needs to know of its stream.
+
+    Parameters
+    ----------
+    m
+        How many classes there are.
+    top_k
+        How many entries of a row are kept; None for all.
+    max_rows
+        Most rows to hold; None for no cap.
+    on_late
+        Called with what came too late.
+    """
+
+    m: int
+    top_k: int | None = None
+    max_rows: int | None = None
+    on_late: OnLate | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Scope:
     """Panes to estimate from.

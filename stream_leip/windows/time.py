@@ -11,7 +11,7 @@ from stream_leip.arrays import Rows, Vector
 from stream_leip.errors import InputError
 from stream_leip.pane import OpenPane, Pane
 from stream_leip.windows.retention import Retention
-from stream_leip.windows.state import Cap, OnLate, Scope
+from stream_leip.windows.state import Cap, Layout, Scope
 
 # A gap of more empty windows than this is one empty update.
 _MOST_EMPTY = 1000
@@ -27,23 +27,20 @@ class TimeState:
 
     def __init__(
         self,
-        m: int,
+        layout: Layout,
         every: float,
         lateness: float,
         retention: Retention,
-        max_rows: int | None,
         *,
         emit_empty: bool,
-        on_late: OnLate | None,
     ) -> None:
-        self._m = m
+        self._layout = layout
         self._every = every
         self._lateness = lateness
         self._retention = retention
-        self._cap = Cap(max_rows, retention)
-        self._capped = max_rows is not None
+        self._cap = Cap(layout.max_rows, retention)
+        self._capped = layout.max_rows is not None
         self._emit_empty = emit_empty
-        self._on_late = on_late
         self._open: dict[int, OpenPane] = {}
         self._latest = -np.inf
         self._edge: int | None = None  # panes before it are sealed; None until the first event
@@ -64,8 +61,7 @@ class TimeState:
             return ends
         self._retention.advance(self._edge + 1)
         pane = self._pane(number)
-        pane.room()[:] = row
-        pane.took(event, time)
+        pane.append(row, event, time)
         if self._capped:
             self._cap.hold(list(self._open.values()))
         return ends
@@ -116,14 +112,14 @@ class TimeState:
     def _pane(self, number: int) -> OpenPane:
         pane = self._open.get(number)
         if pane is None:
-            pane = self._open[number] = OpenPane(self._m)
+            pane = self._open[number] = OpenPane(self._layout.m, self._layout.top_k)
             pane.level = self._cap.level
         return pane
 
     def _too_late(self, rows: Rows, times: Vector, events: NDArray[np.int64]) -> None:
         self.late += len(rows)
-        if self._on_late is not None:
-            self._on_late(rows.copy(), times, events)
+        if self._layout.on_late is not None:
+            self._layout.on_late(rows.copy(), times, events)
 
     def _seal(self, edge: int, place: int) -> Iterator[Scope]:
         """Seal all panes before `edge`, and end a window with each of them."""
