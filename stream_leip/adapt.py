@@ -2,10 +2,15 @@
 
 import numpy as np
 
+from stream_leip._kernels.likelihood import gain
 from stream_leip.arrays import Rows, Vector
+from stream_leip.estimators.estimate import Ranked
+from stream_leip.profile import SourceProfile
 
 # As many events of the source are mixed into an estimate before it adapts predictions.
 PSEUDO_EVENTS = 10.0
+# How many times the noise that no shift would give is taken off.
+NOISE_FACTOR = 1.0
 
 
 def adapt(rows: Rows, prior: Vector, source: Vector) -> Rows:
@@ -24,10 +29,20 @@ def adapt(rows: Rows, prior: Vector, source: Vector) -> Rows:
     return np.asarray(updated, np.float32)
 
 
-def shrink(prior: Vector, n: float, source: Vector) -> Vector:
-    """An estimate from `n` rows with some pseudo-events of the source mixed in.
+def shrink(
+    prior: Vector, pane: Ranked, weights: Vector, size: float, profile: SourceProfile
+) -> Vector:
+    """The estimate from a pane, drawn towards the source prior: the one to adapt predictions with.
 
-    A class that a small window did not see has an estimate of zero, and adapting with that would
-    forbid it for good.
+    Some pseudo-events of the source are mixed in: a class that a small window did not see has an
+    estimate of zero, and adapting with that would forbid it for good. What is left of the
+    difference counts as far as it is more than noise (as in James and Stein): twice the gain in
+    log-likelihood over the source is, without shift, a chi-squared variable of m - 1 degrees, wider
+    by what the validation set's own size adds.
     """
-    return (n * prior + PSEUDO_EVENTS * source) / (n + PSEUDO_EVENTS)
+    source = profile.soft_prior
+    mixed = (size * prior + PSEUDO_EVENTS * source) / (size + PSEUDO_EVENTS)
+    gained = 2.0 * size * gain(pane.rows, pane.classes, source, weights, mixed, source)
+    noise = (len(source) - 1) * (1.0 + size / profile.validation.n)
+    share = max(0.0, 1.0 - NOISE_FACTOR * noise / gained) if gained > 0.0 else 0.0
+    return source + share * (mixed - source)

@@ -280,7 +280,7 @@ class Monitor:
             reason=reason,
             prior=chosen.prior,
             weights=chosen.weights,
-            adapting_prior=shrink(chosen.prior, size, profile.soft_prior),
+            adapting_prior=shrink(chosen.prior, pane, weights, size, profile),
             leip=leip.prior,
             em=em.prior,
             threshold=details["threshold"],  # type: ignore[arg-type]

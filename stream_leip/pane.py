@@ -18,6 +18,7 @@ from stream_leip.estimators.estimate import ALL_CLASSES
 
 VERSION = 1
 _SMALLEST = 16
+_LARGE = 10_000
 
 T = TypeVar("T", bound=np.generic)
 
@@ -245,10 +246,22 @@ class OpenPane:
         How many rows will come at most, where that is known.
     """
 
-    __slots__ = ("_classes", "_events", "_m", "_rows", "end", "level", "n", "seen", "start")
+    __slots__ = (
+        "_classes",
+        "_events",
+        "_m",
+        "_most",
+        "_rows",
+        "end",
+        "level",
+        "n",
+        "seen",
+        "start",
+    )
 
     def __init__(self, m: int, top_k: int | None = None, most: int | None = None) -> None:
         room = _SMALLEST if most is None else min(_SMALLEST, most)
+        self._most = most
         self._m = m
         self._rows = np.empty((room, top_k or m), np.float32)
         self._classes = np.empty((room, top_k), np.uint16) if top_k else ALL_CLASSES
@@ -262,7 +275,11 @@ class OpenPane:
     def _make_room(self, more: int) -> None:
         if self.n + more <= len(self._rows):
             return
-        size = max(self.n + more, 2 * len(self._rows))
+        # By doubling at first, then by an eighth: geometric growth either way.
+        held = len(self._rows)
+        size = max(self.n + more, 2 * held if held < _LARGE else held + held // 8)
+        if self._most is not None and self.n + more <= self._most:
+            size = min(size, self._most)
         self._rows = _grown(self._rows, self.n, size)
         self._events = _grown(self._events, self.n, size)
         if self._classes.shape[1]:

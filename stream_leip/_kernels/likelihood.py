@@ -163,6 +163,32 @@ def _sparse_curvature(rows, classes, spread, weights, prior, source, step):
     return out
 
 
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def gain(rows, classes, spread, weights, prior, source):
+    """Mean log-likelihood of a prior, positive everywhere, above that of the source prior."""
+    n, k = rows.shape
+    weighted = weights.size > 0
+    ratio = prior / source
+    everywhere = np.dot(spread, ratio)
+    total = 0.0
+    out = 0.0
+    for i in range(n):
+        f = 0.0
+        if classes.size == 0:
+            for j in range(k):
+                f += rows[i, j] * ratio[j]
+        else:
+            rate = rest_rate(rows, classes, spread, i)
+            f = rate * everywhere
+            for j in range(k):
+                c = classes[i, j]
+                f += (rows[i, j] - rate * spread[c]) * ratio[c]
+        w = weights[i] if weighted else 1.0
+        total += w
+        out += w * np.log(f)
+    return out / total
+
+
 @njit(cache=True, error_model="numpy")
 def _roots(prior):
     """Square roots of the prior, by which curvature is scaled; not quite zero anywhere."""
