@@ -32,8 +32,10 @@ def encode(kind: str, version: int, fields: dict[str, Any], arrays: Arrays) -> b
     return body + _TAIL.pack(zlib.crc32(body))
 
 
-def decode(data: bytes, kind: str, version: int) -> tuple[dict[str, Any], Arrays]:
+def decode(data: object, kind: str, version: int) -> tuple[dict[str, Any], Arrays]:
     """Unpack what `encode` packed; SnapshotError if it is anything else."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise SnapshotError(f"{kind}: a {type(data).__name__} is not bytes; pass what was stored")
     view = memoryview(data)
     if len(view) < _HEAD.size + _TAIL.size or bytes(view[: len(_MAGIC)]) != _MAGIC:
         raise SnapshotError(f"{kind}: these {len(view)} bytes are not of stream-leip, or cut short")

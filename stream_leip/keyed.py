@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stream_leip import binary
 from stream_leip.arrays import Rows, Vector
-from stream_leip.errors import InputError
+from stream_leip.errors import InputError, SnapshotError
 from stream_leip.estimators import Estimator
 from stream_leip.monitor import DEFAULT_WINDOW, Batch, Monitor, check_fingerprint
 from stream_leip.profile import SourceProfile
@@ -129,10 +129,10 @@ class KeyedMonitor:
         self, keys: Sequence[str], scores: ScoresLike, times: Times | None = None
     ) -> list[Update]:
         """Take many events; the same as `update` for each, and faster."""
-        if len(keys) != len(scores):
-            raise InputError(f"keys: {len(keys)} keys for {len(scores)} events; give one for each")
         names = list(map(_check_key, keys))
         batch = self._gate.gate_many(scores, times)
+        if len(names) != batch.n:
+            raise InputError(f"keys: {len(names)} keys for {batch.n} events; give one for each")
         places = _places_by_key(names)
         if (
             self._max_keys is not None
@@ -200,9 +200,12 @@ class KeyedMonitor:
     def adopt(self, key: str, snapshot: bytes, time: Time | None = None) -> None:
         """Bring back a key from its snapshot."""
         _check_key(key)
-        monitor = Monitor.restore(
-            snapshot, self.profile, window=self._gate.window, estimator=self._gate.estimator
-        )
+        monitor = Monitor.restore(snapshot, self.profile, estimator=self._gate.estimator)
+        if monitor.window != self._gate.window:
+            raise SnapshotError(
+                f"snapshot: of window {monitor.window!r}, but all keys here have "
+                f"{self._gate.window!r}"
+            )
         self._monitors.pop(key, None)
         self._make_room()
         self._monitors[key] = monitor
@@ -235,7 +238,12 @@ class KeyedMonitor:
 
     @classmethod
     def restore(
-        cls, state: bytes, profile: SourceProfile, *, on_expire: OnExpire | None = None
+        cls,
+        state: bytes,
+        profile: SourceProfile,
+        *,
+        estimator: Estimator | None = None,
+        on_expire: OnExpire | None = None,
     ) -> "KeyedMonitor":
         """The keyed monitor that `snapshot` was taken of; see `Monitor.restore`."""
         fields, _ = binary.decode(state, "keyed", VERSION)
@@ -243,7 +251,7 @@ class KeyedMonitor:
         keyed = cls(
             profile,
             from_plain("window", fields["window"]),
-            from_plain("estimator", fields["estimator"]),
+            from_plain("estimator", fields["estimator"]) if estimator is None else estimator,
             max_keys=fields["max_keys"],
             idle=fields["idle"],
             on_expire=on_expire,
@@ -253,7 +261,8 @@ class KeyedMonitor:
         keyed.forgotten = fields["forgotten"]
         keyed._seen = fields["seen"]
         keyed._monitors = {
-            key: Monitor.restore(data, profile) for key, data in fields["monitors"].items()
+            key: Monitor.restore(data, profile, estimator=keyed._gate.estimator)
+            for key, data in fields["monitors"].items()
         }
         return keyed
 

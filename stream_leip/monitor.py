@@ -149,7 +149,7 @@ class Monitor:
     @property
     def adapting_prior(self) -> Vector:
         """The prior that `adapt` uses: of the newest update, or the source's before the first."""
-        return self._adapting
+        return self._adapting.copy()
 
     def update(self, scores: Any, time: Time | None = None) -> list[Update]:
         """Take one event: an array, a list, or a dict by class name."""
@@ -175,7 +175,9 @@ class Monitor:
         """One event's row, or None if it is bad and to be skipped, and its time."""
         skip = self._on_bad == "skip"
         seconds = None
-        if time is not None:
+        if time is None:
+            self._check_untimed()
+        else:
             try:
                 seconds = epoch_seconds(time)
             except InputError:
@@ -204,6 +206,8 @@ class Monitor:
 
     def gate_many(self, scores: gate.ScoresLike, times: Times | None) -> Batch:
         """Events as a batch; raises before anything changes, or leaves the bad ones out."""
+        if times is None:
+            self._check_untimed()
         if self._on_bad == "raise":
             rows = self.profile.all_rows(scores)
             seconds = None if times is None else epoch_array(times, len(rows))
@@ -216,6 +220,10 @@ class Monitor:
         seconds = screen_times(times, n)[places]
         timed = ~np.isnan(seconds)
         return Batch(rows[timed], seconds[timed], places[timed], n)
+
+    def _check_untimed(self) -> None:
+        if self._state.needs_time:
+            raise InputError("time: None, but windows by time need the time of every event")
 
     def take_one(self, row: Rows | None, time: float | None) -> list[Update]:
         """Take one event that came through the gate."""
@@ -234,18 +242,18 @@ class Monitor:
         bad = self._bad
         if len(batch.rows):
             events = np.arange(self._events, self._events + len(batch.rows))
+            self._events += len(batch.rows)
             for scope in self._state.add(batch.rows, batch.times, events):
                 # Of the events before that one, those that are no rows were bad.
                 self._bad = bad + int(batch.places[scope.place]) - scope.place
                 yield scope.place, self._emit(scope)
-            self._events += len(batch.rows)
         self._bad = bad + batch.n - len(batch.rows)
 
     def _emit(self, scope: Scope) -> Update:
         update = self._describe(scope)
         self._sequence += 1
         if update.adapting_prior is not None:
-            self._adapting = update.adapting_prior
+            self._adapting = update.adapting_prior.copy()
         return update
 
     def _describe(self, scope: Scope) -> Update:

@@ -98,6 +98,8 @@ class Pane:
         keys.sort()
         order = (keys & INDEX).astype(np.int64)
         keys &= ~INDEX
+        if n and int(numbers[-1]) - first > INDEX:
+            raise _too_long()
         keys |= (numbers[order] - first).astype(np.uint64)
         return cls(
             rows[order],
@@ -210,6 +212,8 @@ def merge_weighted(panes: Sequence[Pane], weights: Vector | None) -> tuple[Pane,
         spread = np.full(len(panes[0]), weights[0]) if weights is not None else np.empty(0)
         return panes[0], spread
     first = min(pane.first for pane in panes)
+    if max(pane.first + pane.seen for pane in panes) - first > INDEX:
+        raise _too_long()
     keys = np.concatenate([pane.keys + np.uint64(pane.first - first) for pane in panes])
     starts = np.cumsum([0] + [len(pane) for pane in panes[:-1]])
     order = kernel.merge_runs(keys, starts)
@@ -231,6 +235,13 @@ def merge_weighted(panes: Sequence[Pane], weights: Vector | None) -> tuple[Pane,
     if weights is None:
         return merged, np.empty(0)
     return merged, np.repeat(weights, [len(pane) for pane in panes])[order]
+
+
+def _too_long() -> InputError:
+    return InputError(
+        "window: more than 2**32 events are in scope, which is more than their order can be kept "
+        "of; use a shorter window"
+    )
 
 
 class OpenPane:

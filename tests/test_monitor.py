@@ -416,6 +416,8 @@ def test_snapshots_of_other_things_are_refused() -> None:
     other = make_profile(np.array([0.3, 0.3, 0.4]))
     with pytest.raises(SnapshotError, match=r"of profile .* restore with the profile"):
         Monitor.restore(state, other)
+    with pytest.raises(SnapshotError, match="a str is not bytes"):
+        Monitor.restore(mistyped("state"), PROFILE)
     with pytest.raises(SnapshotError, match="these bytes are a monitor"):
         KeyedMonitor.restore(state, PROFILE)
     newer = bytearray(state)
@@ -438,6 +440,10 @@ def test_an_estimator_of_the_users_own_is_passed_to_restore() -> None:
     with pytest.raises(SnapshotError, match="pass it to restore: estimator="):
         Monitor.restore(state, PROFILE)
     assert Monitor.restore(state, PROFILE, estimator=Own()).estimator.__class__ is Own
+    keyed = KeyedMonitor(PROFILE, Tumbling(count=5), Own())
+    keyed.update("a", ROW)
+    again = KeyedMonitor.restore(keyed.snapshot(), PROFILE, estimator=Own())
+    assert again.monitor("a").estimator.__class__ is Own
 
 
 @pytest.mark.parametrize(
@@ -451,6 +457,7 @@ def test_an_estimator_of_the_users_own_is_passed_to_restore() -> None:
         (lambda: Tumbling(seconds=float("nan")), "seconds: nan"),
         (lambda: Tumbling(seconds=mistyped("1m")), "seconds: '1m'"),
         (lambda: Tumbling(seconds=1, lateness=-1), "lateness: -1"),
+        (lambda: Tumbling(seconds=1e-9), "too short"),
         (lambda: Sliding(count=10, every=3), "every: 3 does not divide"),
         (lambda: Sliding(count=5), "every: 0"),
         (lambda: Sliding(seconds=10, every=20), "every: 20.* does not divide"),
@@ -492,6 +499,8 @@ def test_keys_expire_into_snapshots_and_come_back() -> None:
     keyed.update("a", ROW, 101.0)
     (update,) = keyed.update("a", ROW, 102.0)
     assert (update.n, update.key) == (3, "a")
+    with pytest.raises(SnapshotError, match="all keys here have"):
+        keyed.adopt("z", Monitor(PROFILE, Tumbling(count=4)).snapshot())
     with pytest.raises(InputError, match="'c' has no monitor"):
         keyed.estimate("c")
     assert keyed.estimate("a").key == "a"
@@ -548,6 +557,7 @@ def test_adapting_uses_the_shrunk_prior() -> None:
     assert update.adapting_prior is not None
     assert update.prior[1] == pytest.approx(0, abs=1e-6)
     assert update.adapting_prior.min() > 0
+    monitor.adapting_prior[:] = 0.0  # a copy
     assert update.adapting_prior.sum() == pytest.approx(1)
     weight = update.adapting_prior / PROFILE.soft_prior
     expected = scores * weight / (scores * weight).sum()

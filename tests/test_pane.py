@@ -83,6 +83,15 @@ def test_merge_of_nothing_is_refused() -> None:
         merge([])
 
 
+def test_more_events_than_keys_can_number_are_refused() -> None:
+    row = np.array([[0.5, 0.5]], np.float32)
+    panes = [Pane.seal(row, np.array([event])) for event in (0, 2**32)]
+    with pytest.raises(InputError, match="use a shorter window"):
+        merge(panes)
+    with pytest.raises(InputError, match="use a shorter window"):
+        Pane.seal(np.repeat(row, 2, axis=0), np.array([5, 2**32 + 5]))
+
+
 @given(rows=row_arrays(3, min_rows=6), share=st.floats(0.05, 1.0))
 def test_weights_of_panes_are_weights_of_rows(rows: NDArray[np.float32], share: float) -> None:
     middle = len(rows) // 2

@@ -15,6 +15,7 @@ from stream_leip.windows.state import Cap, Layout, Scope
 class CountState:
     """Panes of `every` events each; a window ends with each of them."""
 
+    needs_time = False
     late = 0  # without event time, nothing is
 
     def __init__(self, layout: Layout, every: int, retention: Retention) -> None:

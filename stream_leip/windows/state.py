@@ -65,6 +65,10 @@ class WindowState(Protocol):
 
     late: int
 
+    @property
+    def needs_time(self) -> bool:
+        """Whether every event must have a time."""
+
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
 

@@ -15,6 +15,8 @@ from stream_leip.windows.state import Cap, Layout, Scope
 
 # A gap of more empty windows than this is one empty update.
 _MOST_EMPTY = 1000
+# Shorter ones could not be numbered over all times that events may have.
+_SHORTEST = 1e-6
 
 
 class TimeState:
@@ -25,6 +27,8 @@ class TimeState:
     pane is late.
     """
 
+    needs_time = True
+
     def __init__(
         self,
         layout: Layout,
@@ -34,6 +38,8 @@ class TimeState:
         *,
         emit_empty: bool,
     ) -> None:
+        if every < _SHORTEST:
+            raise InputError(f"seconds: panes of {every} s are too short; use {_SHORTEST} or more")
         self._layout = layout
         self._every = every
         self._lateness = lateness
@@ -48,8 +54,7 @@ class TimeState:
 
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
-        if time is None:
-            raise missing_time()
+        assert time is not None
         ends: list[Scope] = []
         if time > self._latest:
             self._latest = time
@@ -68,8 +73,7 @@ class TimeState:
 
     def add(self, rows: Rows, times: Vector | None, events: NDArray[np.int64]) -> Iterator[Scope]:
         """Take rows; each scope must be used before the next is asked for."""
-        if times is None:
-            raise missing_time()
+        assert times is not None
         numbers = np.floor(times / self._every).astype(np.int64)
         latest = np.maximum.accumulate(np.maximum(times, self._latest))
         edges = np.floor((latest - self._lateness) / self._every).astype(np.int64)
@@ -194,8 +198,3 @@ class TimeState:
         self._cap.level = fields["level"]
         self._open = {number: OpenPane.from_bytes(data) for number, data in fields["open"]}
         self._retention.panes = {number: Pane.from_bytes(data) for number, data in fields["panes"]}
-
-
-def missing_time() -> InputError:
-    """The error for an event without the time that its window needs."""
-    return InputError("time: None, but windows by time need the time of every event")
