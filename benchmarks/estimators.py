@@ -8,7 +8,6 @@ import os
 # One core for all, which the libraries read when numpy is first imported.
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", NUMBA_NUM_THREADS="1")
 
-import platform
 import signal
 import subprocess
 import sys
@@ -18,9 +17,8 @@ import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
@@ -30,11 +28,9 @@ from abstention.label_shift import EMImbalanceAdapter
 from mlquantify.likelihood import EMQ as MlquantifyEMQ
 from numpy.typing import NDArray
 from quapy.method import aggregative as quapy
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 from sklearn.dummy import DummyClassifier
 
+from benchmarks.reporting import Report, Section, Step, context, steps
 from stream_leip import EM, LEIP, SourceProfile, fit_profile
 from stream_leip.arrays import Matrix, Rows, Vector
 from stream_leip.calibration import Calibrator
@@ -47,28 +43,12 @@ SEED = 7
 PEER_TOLERANCE = 1e-6
 FEWEST, MOST, ENOUGH_SECONDS = 3, 100, 2.0
 LONG_CALL, LIMIT = 20.0, 120
-TABLES_BELOW = "<!-- written by benchmarks/estimators.py: -->\n"
 
 Result = TypeVar("Result")
-Step = Callable[[str], None]
 Data = dict[str, NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class Section:
-    """A table of the report."""
-
-    title: str
-    columns: tuple[str, ...]
-    lines: list[tuple[str, ...]] = field(default_factory=list)
-
-
-REQUIREMENTS = Section("Requirements", ("required", "measured", "met"))
-
-
-def require(asked: str, figure: str, met: bool) -> None:
-    """Set a figure beside its requirement."""
-    REQUIREMENTS.lines.append((asked, figure, "met" if met else "NOT met"))
+REPORT = Report()
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +93,8 @@ def thousand_case(n: int = 10**5, m: int = 1000) -> Case:
     joint = np.diag(source)
     validation = Validation(n, joint, joint, (0.0, 0.0), (0.0, 0.0))
     names, calibrator = tuple(map(str, range(m))), Calibrator("none", np.ones(m), np.zeros(m))
-    replay = ReplayErrors((n,), {"em": (0.0,)})
-    profile = SourceProfile(names, "logits", calibrator, validation, replay)
+    replay = ReplayErrors((n,), {"LEIP": (1.0,), "EM": (0.0,)})
+    profile = SourceProfile(names, "probabilities", calibrator, validation, replay)
     return Case(f"Gaussian, accuracy {accuracy:.2f}", profile, rows, rows.astype(np.float64))
 
 
@@ -209,8 +189,8 @@ def compare_leip(case: Case, section: Section, least: float) -> None:
         duration(peer_seconds), f"{ratio:.0f}×", f"{difference:.1g}", str(tied),
     ))  # fmt: skip
     what = f"{case.name} {case.size}: LEIP"
-    require(f"{what} ≥ {least:.0f}× QuaPy's", f"{ratio:.0f}×", ratio >= least)
-    require(f"{what} − QuaPy's = 0", f"{difference:.1g} ({tied} ties)", difference == 0.0)
+    REPORT.require(f"{what} ≥ {least:.0f}× QuaPy's", f"{ratio:.0f}×", ratio >= least)
+    REPORT.require(f"{what} − QuaPy's = 0", f"{difference:.1g} ({tied} ties)", difference == 0.0)
 
 
 def compare_em(case: Case, section: Section, tolerance: float, least: float | None) -> None:
@@ -235,10 +215,10 @@ def compare_em(case: Case, section: Section, tolerance: float, least: float | No
             section.lines.append((case.name, case.size, name, skipped, "", "", "", ""))
         if name == "QuaPy" and least is not None:
             ratio = took / seconds
-            require(f"{what} ≥ {least:.0f}× QuaPy's", f"{ratio:.3g}×", ratio >= least)
+            REPORT.require(f"{what} ≥ {least:.0f}× QuaPy's", f"{ratio:.3g}×", ratio >= least)
     certified = max(claimed, checked - 1e-12) <= tolerance
     figure = f"{claimed:.1e}, by numpy {checked:.1e}"
-    require(f"{what} certified at {tolerance:.0e}", figure, certified)
+    REPORT.require(f"{what} certified at {tolerance:.0e}", figure, certified)
 
 
 # The peak of getrusage is no use here: a child's begins at its parent's. Linux's own can be reset.
@@ -304,25 +284,38 @@ def measure_processes(case: Case, section: Section, folder: Path, step: Step) ->
         traced, grown = traced_bytes(case, estimator), runs[:, 2].max()
         times = map(duration, (imported, compiled, first))
         section.lines.append((name, case.size, f"{traced:.2f}", f"{grown:.2f}", *times))
-        require(f"import of stream_leip < 1 s ({name})", duration(imported), imported < 1.0)
+        REPORT.require(f"import of stream_leip < 1 s ({name})", duration(imported), imported < 1.0)
         if name == "LEIP":
             figure = f"{traced:.2f} traced, {grown:.2f} of the process"
-            require(f"{case.size}: LEIP ≤ 12 bytes a row", figure, max(traced, grown) <= 12.0)
+            REPORT.require(
+                f"{case.size}: LEIP ≤ 12 bytes a row", figure, max(traced, grown) <= 12.0
+            )
 
 
-def run(quick: bool, step: Step) -> list[Section]:
-    leip = Section("LEIP and QuaPy's LEIP", (
+def measure_fit(step: Step) -> None:
+    step("fitting a profile to 10,000 × 10")
+    data = np.load(DATA / DATASETS["MNIST"])
+    took, _ = best_time(lambda: fit_profile(data["val_logits"], data["val_labels"]))
+    REPORT.require("fit_profile of 10,000 × 10 < 10 s", duration(took), took < 10.0)
+
+
+def run(quick: bool, step: Step) -> None:
+    leip = REPORT.section(
+        "LEIP and QuaPy's LEIP",
         "data", "rows × classes", "buffered rows", "stream-leip", "QuaPy", "ratio",
         "largest difference", "ties",
-    ))  # fmt: skip
-    em = Section("EM", (
+    )  # fmt: skip
+    em = REPORT.section(
+        "EM",
         "data", "rows × classes", "library", "time", "ratio to ours", "certificate",
         "gap by numpy", "L1 from the maximum",
-    ))  # fmt: skip
-    processes = Section("Peak memory over the input, and the start of a fresh process", (
+    )  # fmt: skip
+    processes = REPORT.section(
+        "Peak memory over the input, and the start of a fresh process",
         "estimator", "rows × classes", "bytes a row, traced", "bytes a row, process",
         "import stream_leip", "first call, nothing compiled", "first call, compiled before",
-    ))  # fmt: skip
+    )  # fmt: skip
+    measure_fit(step)
     least_leip = {10**4: 100.0, 10**6: 50.0}
     for name, file in DATASETS.items():
         step(f"{name}: fitting a profile")
@@ -341,31 +334,6 @@ def run(quick: bool, step: Step) -> list[Section]:
     if not quick:
         step("1e5 × 1000: EM, minutes")
         compare_em(thousand_case(), em, 1e-6, 1.0)
-    return [leip, em, processes, REQUIREMENTS]
-
-
-def context() -> str:
-    """Cores, processor and versions; read before the run, while the load is that of others."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    models = (line.partition(": ")[2] for line in lines if line.startswith("model name"))
-    cpu = next(models, platform.machine())
-    names = ("numpy", "numba", "quapy", "abstention", "mlquantify")
-    versions = ", ".join(f"{name} {version(name)}" for name in names)
-    load = f"load {os.getloadavg()[0]:.1f} before the run"
-    python = platform.python_version()
-    return f"One core of {os.cpu_count()} ({cpu}), {load}, Python {python}, {versions}."
-
-
-def write_markdown(path: Path, machine: str, sections: list[Section]) -> None:
-    """Put the tables into a file; text above them stays."""
-    above = path.read_text().partition(TABLES_BELOW)[0] if path.exists() else ""
-    parts = [above + TABLES_BELOW, machine]
-    for section in sections:
-        table = [section.columns, ("---",) * len(section.columns), *section.lines]
-        lines = ["| " + " | ".join(cells) + " |" for cells in table]
-        parts.append(f"\n## {section.title}\n\n" + "\n".join(lines))
-    path.write_text("\n".join(parts) + "\n")
 
 
 def main(
@@ -374,24 +342,12 @@ def main(
 ) -> None:
     """Measure the batch estimators against QuaPy, abstention and mlquantify."""
     warnings.simplefilter("ignore")
-    machine = context()
-    # A thread that draws would share the core that is timed: draw between steps only.
-    with Progress(console=Console(stderr=True), auto_refresh=False, transient=True) as progress:
-        task = progress.add_task("", total=10 if quick else 15)
-
-        def step(what: str) -> None:
-            progress.update(task, description=what, advance=1, refresh=True)
-
-        sections = run(quick, step)
-    console = Console()
-    console.print(machine)
-    for section in sections:
-        table = Table(*section.columns, title=section.title, title_justify="left")
-        for line in section.lines:
-            table.add_row(*line)
-        console.print(table)
+    machine = context(("numpy", "numba", "quapy", "abstention", "mlquantify"))
+    with steps(11 if quick else 16) as step:
+        run(quick, step)
+    REPORT.show(machine)
     if markdown is not None:
-        write_markdown(markdown, machine, sections)
+        REPORT.write(markdown, "benchmarks/estimators.py", "Figures", machine)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from benchmarks.adapting import SCENARIOS, measure
+from benchmarks.datasets import Data
+from benchmarks.datasets import load as load_scored
 from stream_leip import EM, LEIP, Auto, Estimator, SourceProfile, fit_profile
 from tests.data import load, validation
 
@@ -51,3 +54,19 @@ def test_a_profile_of_ten_thousand_rows_is_stable_in_its_choice() -> None:
     for seed in range(3):
         replay = fit_profile(scores, labels, seed=seed).replay
         assert [replay.best(n) for n in replay.sizes] == ["EM"] * 3  # a weak classifier
+
+
+@pytest.mark.parametrize("data", list(Data), ids=str)
+def test_adapting_pays_under_shift_and_costs_nothing_without(data: Data) -> None:
+    scored = load_scored(data)
+    profile = fit_profile(scored.val_logits[:2000], scored.val_labels[:2000])
+    for scenario in SCENARIOS:
+        found = measure(scored, profile, scenario, seeds=4)
+        for name, figures in found.items():
+            if name in ("unadapted", "true mix"):
+                continue
+            points = float((figures - found["unadapted"]).mean(axis=0)[0])
+            if scenario == "no shift":
+                assert points > -0.1
+            elif scenario == "strong shift":
+                assert points > 1.0

@@ -195,17 +195,12 @@ def relabel(rows, classes, spread, labels, weights, keys, ordered, behind, sourc
         ratio[best] = counts[best] / source[best]
         largest = max(largest, ratio[best])
         widest = max(widest, spread[best] * ratio[best])
-    # By the same argument a row keeps its label when its top probability is this near to one.
-    near = np.zeros(ratio.size, np.uint64)
-    for j in range(ratio.size):
-        keeps = np.float32(largest * _WHOLE / (ratio[j] + largest))
-        if keeps < 1.0:
-            near[j] = np.uint64(ONE - np.int64(keeps.view(np.int32)) - 1) << HIGH
-    for place in range(keys.size):
-        key = keys[place]
-        i = place if ordered else np.int64(key & INDEX)
+    # By the same argument a row with a top probability above this keeps its label.
+    keeps = (largest * _WHOLE / (ratio + largest)).astype(np.float32)
+    for i in range(keys.size):
         own = labels[i]
-        if key < near[own]:
+        top = _top(keys[i]) if ordered else rows[i, own]
+        if top > keeps[own]:
             best = np.int64(own)
         else:
             best = _best(rows, classes, spread, i, ratio, widest)

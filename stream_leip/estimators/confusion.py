@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from stream_leip._kernels.quadratic import nonnegative
 from stream_leip.arrays import Matrix, Rows, Vector
 from stream_leip.estimators.counting import label_shares, mean_row
-from stream_leip.estimators.estimate import Estimate, check_scope, weigh
+from stream_leip.estimators.estimate import Estimate, Scope, check_scope, weigh
 from stream_leip.profile import SourceProfile
 
 # The published settings of RLLS.
@@ -51,8 +51,7 @@ class BBSE:
     ) -> Estimate:
         """Estimate the prior; see `Estimator.estimate`."""
         scope = check_scope(rows, profile, weights, start)
-        confusion = profile.validation.soft if self.soft else profile.validation.hard
-        mean = mean_row(scope) if self.soft else label_shares(scope)
+        confusion, mean = _equation(scope, profile, self.soft)
         solved, _, rank, _ = np.linalg.lstsq(confusion, mean, rcond=1e-10)
         notes: tuple[str, ...] = ()
         if rank < len(mean):
@@ -101,11 +100,17 @@ class RLLS:
     ) -> Estimate:
         """Estimate the prior; see `Estimator.estimate`."""
         scope = check_scope(rows, profile, weights, start)
-        confusion = profile.validation.soft if self.soft else profile.validation.hard
-        mean = mean_row(scope) if self.soft else label_shares(scope)
+        confusion, mean = _equation(scope, profile, self.soft)
         size = regularisation(len(mean), profile.validation.n)
         found = regularised_weights(confusion, mean, size)
         return _from_weights(found, profile, len(scope.rows), ())
+
+
+def _equation(scope: Scope, profile: SourceProfile, soft: bool) -> tuple[Matrix, Vector]:
+    """The joint confusion, and the mean prediction that weights must give under it."""
+    if soft:
+        return profile.validation.soft, mean_row(scope)
+    return profile.validation.hard, label_shares(scope)
 
 
 def regularisation(m: int, validation_rows: int) -> float:
