@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,12 +19,14 @@ from stream_leip.settings import from_plain, to_plain
 from stream_leip.times import Time, Times, epoch_seconds
 from stream_leip.update import Update
 from stream_leip.windows import Window
+from stream_leip.windows.state import OnLate
 
 VERSION = 1
 # What a monitor takes beside its rows, about.
 _BYTES_A_KEY = 6000
 
 OnExpire = Callable[[str, bytes], None]
+OnKeyLate = Callable[[str, Rows, Vector, NDArray[np.int64]], None]
 
 
 class KeyedMonitor:
@@ -40,6 +43,8 @@ class KeyedMonitor:
         Seconds of event time after which a key without events expires, when `advance` comes by.
     max_bytes
         A budget for all keys together; with `max_keys` it caps the rows that each may keep.
+    on_late
+        Called with a key, and rows, times and event numbers that came too late for their window.
     on_expire
         Called with a key that expires and its snapshot; store it, and bring it back with `adopt`.
         Without it, an expired key is forgotten, and counted in `forgotten`.
@@ -73,6 +78,7 @@ class KeyedMonitor:
         max_keys: int | None = None,
         idle: float | None = None,
         max_bytes: int | None = None,
+        on_late: OnKeyLate | None = None,
         on_expire: OnExpire | None = None,
     ) -> None:
         if max_keys is not None and max_keys < 1:
@@ -86,6 +92,7 @@ class KeyedMonitor:
         self._gate = Monitor(profile, window, estimator, **self._settings)
         self._max_keys = max_keys
         self._idle = idle
+        self._on_late = on_late
         self._on_expire = on_expire
         # From the key longest without an event to the newest.
         self._monitors: dict[str, Monitor] = {}
@@ -121,7 +128,8 @@ class KeyedMonitor:
 
     def update(self, key: str, scores: Any, time: Time | None = None) -> list[Update]:
         """Take one event of a key."""
-        _check_key(key)
+        if _check_key(key) not in self._monitors:
+            _check_new(key)
         row, seconds = self._gate.gate_one(scores, time)
         return self._take_one(key, row, seconds)
 
@@ -129,7 +137,9 @@ class KeyedMonitor:
         self, keys: Sequence[str], scores: ScoresLike, times: Times | None = None
     ) -> list[Update]:
         """Take many events; the same as `update` for each, and faster."""
-        names = list(map(_check_key, keys))
+        names = list(keys)
+        for key in set(map(_check_key, names)) - self._monitors.keys():
+            _check_new(key)
         batch = self._gate.gate_many(scores, times)
         if len(names) != batch.n:
             raise InputError(f"keys: {len(names)} keys for {batch.n} events; give one for each")
@@ -139,17 +149,25 @@ class KeyedMonitor:
             and len(places.keys() | self._monitors.keys()) > self._max_keys
         ):
             return self._one_by_one(names, batch)
-        found: list[tuple[int, Update]] = []
         row_of = np.full(batch.n, -1)
         row_of[batch.places] = np.arange(len(batch.rows))
+        found: list[tuple[int, Update]] = []
+        parts: list[tuple[int, str, NDArray[np.int64], NDArray[np.int64]]] = []
         for key, events in places.items():
             which = row_of[events]
             which = which[which >= 0]
-            times_of_key = None if batch.times is None else batch.times[which]
+            if len(which):
+                parts.append((int(which[-1]), key, events, which))
+            elif key in self._monitors:
+                self._monitors[key].skip(len(events))
+        for _, key, events, which in sorted(parts, key=lambda part: part[0]):
             local = np.searchsorted(events, batch.places[which])
+            # Bad events before a key's first good one belong to no monitor yet.
+            before = 0 if key in self._monitors else int(local[0])
+            times_of_key = None if batch.times is None else batch.times[which]
             monitor = self._monitor(key)
             self._note(key, times_of_key)
-            part = Batch(batch.rows[which], times_of_key, local, len(events))
+            part = Batch(batch.rows[which], times_of_key, local - before, len(events) - before)
             for place, update in monitor.take(part):
                 found.append((int(batch.places[which[place]]), replace(update, key=key)))
         found.sort(key=lambda each: each[0])
@@ -167,7 +185,11 @@ class KeyedMonitor:
         return updates
 
     def _take_one(self, key: str, row: Rows | None, time: float | None) -> list[Update]:
-        self._bad += row is None
+        if row is None:
+            self._bad += 1
+            if key in self._monitors:
+                self._monitors[key].skip(1)
+            return []
         monitor = self._monitor(key)
         if time is not None:
             self._seen[key] = max(time, self._seen.get(key, time))
@@ -199,8 +221,13 @@ class KeyedMonitor:
 
     def adopt(self, key: str, snapshot: bytes, time: Time | None = None) -> None:
         """Bring back a key from its snapshot."""
-        _check_key(key)
-        monitor = Monitor.restore(snapshot, self.profile, estimator=self._gate.estimator)
+        _check_new(_check_key(key))
+        monitor = Monitor.restore(
+            snapshot,
+            self.profile,
+            estimator=self._gate.estimator,
+            on_late=self._late_of(key),
+        )
         if monitor.window != self._gate.window:
             raise SnapshotError(
                 f"snapshot: of window {monitor.window!r}, but all keys here have "
@@ -243,6 +270,7 @@ class KeyedMonitor:
         profile: SourceProfile,
         *,
         estimator: Estimator | None = None,
+        on_late: OnKeyLate | None = None,
         on_expire: OnExpire | None = None,
     ) -> "KeyedMonitor":
         """The keyed monitor that `snapshot` was taken of; see `Monitor.restore`."""
@@ -254,6 +282,7 @@ class KeyedMonitor:
             from_plain("estimator", fields["estimator"]) if estimator is None else estimator,
             max_keys=fields["max_keys"],
             idle=fields["idle"],
+            on_late=on_late,
             on_expire=on_expire,
             **fields["settings"],
         )
@@ -261,7 +290,9 @@ class KeyedMonitor:
         keyed.forgotten = fields["forgotten"]
         keyed._seen = fields["seen"]
         keyed._monitors = {
-            key: Monitor.restore(data, profile, estimator=keyed._gate.estimator)
+            key: Monitor.restore(
+                data, profile, estimator=keyed._gate.estimator, on_late=keyed._late_of(key)
+            )
             for key, data in fields["monitors"].items()
         }
         return keyed
@@ -272,9 +303,19 @@ class KeyedMonitor:
         if monitor is None:
             self._make_room()
             gate = self._gate
-            monitor = Monitor(gate.profile, gate.window, gate.estimator, **self._settings)
+            monitor = Monitor(
+                gate.profile,
+                gate.window,
+                gate.estimator,
+                on_late=self._late_of(key),
+                **self._settings,
+            )
         self._monitors[key] = monitor
         return monitor
+
+    def _late_of(self, key: str) -> OnLate | None:
+        on_late = self._on_late
+        return None if on_late is None else partial(on_late, key)
 
     def _note(self, key: str, times: Vector | None) -> None:
         """Remember when a key was last seen."""
@@ -293,13 +334,20 @@ def _check_key(key: object) -> str:
     return key
 
 
+def _check_new(key: str) -> None:
+    """Refuse a key that could not be written into a snapshot."""
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"key: {key!r} is not Unicode text ({error.reason})") from error
+
+
 def _places_by_key(keys: list[str]) -> dict[str, NDArray[np.int64]]:
-    """Where the events of each key are; keys in the order of their last event."""
+    """Where the events of each key are."""
     unique, inverse = np.unique(np.array(keys, object), return_inverse=True)
     order = np.argsort(inverse, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(inverse, minlength=len(unique)))[:-1])
-    by_last = sorted(zip(unique, parts, strict=True), key=lambda each: int(each[1][-1]))
-    return {str(key): places for key, places in by_last}
+    return dict(zip(unique.tolist(), parts, strict=True))
 
 
 def _rows_within(budget: int, keys: int | None, most: int | None, a_row: int) -> int:

@@ -120,10 +120,10 @@ class Monitor:
         self.profile = profile
         self.window = window
         self.estimator = chosen
-        self._max_rows = max_rows
-        self._top_k = top_k
+        self._max_rows = None if max_rows is None else int(max_rows)
+        self._top_k = None if top_k is None else int(top_k)
         self._on_bad = on_bad
-        self._state = window.open(Layout(m, top_k, max_rows, on_late))
+        self._state = window.open(Layout(m, self._top_k, self._max_rows, on_late))
         self._events = 0
         self._sequence = 0
         self._bad = 0
@@ -200,7 +200,10 @@ class Monitor:
             if not bad:
                 return self._row, seconds
         if skip:
-            rows, refused = profile.screen([scores])
+            try:
+                rows, refused = profile.screen([scores])
+            except InputError:
+                return None, None
             return (None, None) if refused else (rows, seconds)
         return profile.rows([scores]), seconds
 
@@ -228,11 +231,15 @@ class Monitor:
     def take_one(self, row: Rows | None, time: float | None) -> list[Update]:
         """Take one event that came through the gate."""
         if row is None:
-            self._bad += 1
+            self.skip(1)
             return []
         scopes = self._state.add_one(row, time, self._events)
         self._events += 1
         return [self._emit(scope) for scope in scopes] if scopes else []
+
+    def skip(self, events: int) -> None:
+        """Count events that did not come through the gate."""
+        self._bad += events
 
     def take(self, batch: Batch) -> Iterator[tuple[int, Update]]:
         """Take events that came through the gate; give each update with the event that led to it.
@@ -270,7 +277,11 @@ class Monitor:
             chosen = leip if name == "LEIP" else em
         else:
             name, reason = type(self.estimator).__name__, "chosen by the user"
-            if isinstance(self.estimator, LEIP | EM):
+            if self.estimator == LEIP():
+                chosen = leip
+            elif self.estimator == EM():
+                chosen = em
+            elif isinstance(self.estimator, LEIP | EM):
                 chosen = self.estimator.estimate_ranked(pane, profile, weights)
             else:
                 chosen = self.estimator.estimate(pane.rows, profile, weights=given)

@@ -211,10 +211,13 @@ def merge_weighted(panes: Sequence[Pane], weights: Vector | None) -> tuple[Pane,
     if len(panes) == 1:
         spread = np.full(len(panes[0]), weights[0]) if weights is not None else np.empty(0)
         return panes[0], spread
-    first = min(pane.first for pane in panes)
-    if max(pane.first + pane.seen for pane in panes) - first > INDEX:
+    filled = [pane for pane in panes if len(pane)]
+    first = min((pane.first for pane in filled), default=0)
+    if max((int(pane.events.max()) for pane in filled), default=0) - first > INDEX:
         raise _too_long()
-    keys = np.concatenate([pane.keys + np.uint64(pane.first - first) for pane in panes])
+    keys = np.concatenate(
+        [pane.keys + np.uint64(pane.first - first if len(pane) else 0) for pane in panes]
+    )
     starts = np.cumsum([0] + [len(pane) for pane in panes[:-1]])
     order = kernel.merge_runs(keys, starts)
     times = [time for pane in panes for time in (pane.start, pane.end) if time is not None]

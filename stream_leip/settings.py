@@ -4,6 +4,8 @@ from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
+
 from stream_leip.errors import SnapshotError
 from stream_leip.estimators import (
     BBSE,
@@ -36,6 +38,8 @@ def to_plain(setting: Any) -> Any:
         if type(setting) is _TYPES.get(name):
             values = {each.name: to_plain(getattr(setting, each.name)) for each in fields(setting)}
             return {"type": name, **values}
+    if isinstance(setting, np.generic):
+        return setting.item()
     if setting is None or isinstance(setting, bool | int | float | str):
         return setting
     return {"type": f"{type(setting).__module__}.{type(setting).__qualname__}"}

@@ -14,8 +14,8 @@ from stream_leip.errors import InputError
 Time: TypeAlias = float | datetime
 Times: TypeAlias = NDArray[Any] | Sequence[Time]
 
-# Year 5138, in seconds: what is beyond is in milliseconds, and would stop the clock for ever.
-_LATEST = 1e11
+# Years 5 to 5138: what is beyond is in milliseconds, and would stop the clock for ever.
+_EARLIEST, _LATEST = -6.2e10, 1e11
 
 
 def epoch_seconds(time: Time) -> float:
@@ -27,7 +27,7 @@ def epoch_seconds(time: Time) -> float:
     if isinstance(time, bool | np.bool_) or not isinstance(time, int | float | np.number):
         raise InputError(f"time: {time!r} is no time; use epoch seconds or an aware datetime")
     seconds = float(time)
-    if not -_LATEST < seconds < _LATEST:
+    if not _EARLIEST < seconds < _LATEST:
         raise InputError(
             f"time: {time!r} is not in epoch seconds; divide milliseconds by 1000, "
             "and drop events without a time"
@@ -48,7 +48,7 @@ def epoch_array(times: Times, n: int) -> Vector:
     if given.dtype.kind not in "fiu" or given.ndim != 1:
         return np.array([epoch_seconds(time) for time in times], np.float64)
     seconds = given.astype(np.float64)
-    odd = np.flatnonzero(~(np.abs(seconds) < _LATEST))
+    odd = np.flatnonzero(~((seconds > _EARLIEST) & (seconds < _LATEST)))
     if len(odd):
         epoch_seconds(float(seconds[odd[0]]))
     return seconds
@@ -71,7 +71,7 @@ def screen_times(times: Times, n: int) -> Vector:
 def span_seconds(name: str, span: float | timedelta, *, zero: bool = False) -> float:
     """A length of time as seconds."""
     seconds = span.total_seconds() if isinstance(span, timedelta) else span
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float | np.number):
         raise InputError(f"{name}: {span!r} is no length of time; use seconds or a timedelta")
     if not (np.isfinite(seconds) and (seconds > 0 or (zero and seconds == 0))):
         least = "at least zero" if zero else "more than zero"

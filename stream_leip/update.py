@@ -77,6 +77,12 @@ class Update:
     alarm: dict[str, Any] | None = None
     check: dict[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
     def to_dict(self) -> dict[str, Any]:
         """The update as plain JSON values, with its schema's version."""
         plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}

@@ -77,10 +77,10 @@ def whole(window: Window, stream: Stream, **settings: Any) -> tuple[Monitor, lis
 @given(
     stream=streams(),
     data=st.data(),
-    cap=st.sampled_from([None, 5]),
+    cap=st.sampled_from([None, 5, 9]),
     top_k=st.sampled_from([None, 2]),
 )
-@settings(max_examples=40)
+@settings(max_examples=80)
 def test_the_split_into_batches_does_not_matter(
     window: Window, stream: Stream, data: st.DataObject, cap: int | None, top_k: int | None
 ) -> None:
@@ -216,8 +216,13 @@ def test_keyed_equals_one_monitor_a_key(window: Window, stream: Stream, names: l
     keys = names[: len(scores)]
     keyed = KeyedMonitor(PROFILE, window, on_bad="skip")
     found = keyed.update_many(keys, scores, times)
+    good = ~np.isnan(scores).any(axis=1)
     for key in set(keys):
         mine = np.array([name == key for name in keys])
+        if not (mine & good).any():
+            assert key not in keyed  # bad events alone make no monitor, and evict none
+            continue
+        mine[: np.flatnonzero(mine & good)[0]] = False
         alone = Monitor(PROFILE, window, on_bad="skip")
         expected = plain(alone.update_many(scores[mine], times[mine]))
         assert plain([u for u in found if u.key == key]) == [{**e, "key": key} for e in expected]
@@ -459,7 +464,6 @@ def test_an_estimator_of_the_users_own_is_passed_to_restore() -> None:
         (lambda: Tumbling(seconds=1, lateness=-1), "lateness: -1"),
         (lambda: Tumbling(seconds=1e-9), "too short"),
         (lambda: Sliding(count=10, every=3), "every: 3 does not divide"),
-        (lambda: Sliding(count=5), "every: 0"),
         (lambda: Sliding(seconds=10, every=20), "every: 20.* does not divide"),
         (lambda: Fading(half_life=0), "half_life: 0"),
         (lambda: Fading(half_life=timedelta(0)), "half_life"),
@@ -533,6 +537,8 @@ def test_keys_are_strings_and_as_many_as_events() -> None:
         keyed.update(wrong, ROW)
     with pytest.raises(InputError, match=r"key: 7 .int. is no string"):
         keyed.update_many(["a", wrong], [ROW, ROW])
+    with pytest.raises(InputError, match="is not Unicode text"):
+        keyed.update("\ud800", ROW)
     with pytest.raises(InputError, match="1 keys for 2 events"):
         keyed.update_many(["a"], [ROW, ROW])
     with pytest.raises(BadRowsError):
@@ -620,3 +626,74 @@ def test_memory_does_not_grow_over_a_million_events(window: Window) -> None:
         sizes.append(len(monitor.snapshot()))
     assert monitor.events == 10**6
     assert max(sizes[10:]) <= 1.02 * max(sizes[2:10])
+
+
+def test_late_events_of_a_key_are_handed_out_with_it() -> None:
+    handed: list[Any] = []
+    window = Tumbling(seconds=10)
+    keyed = KeyedMonitor(PROFILE, window, on_late=lambda *late: handed.append(late))
+    keyed.update_many(["a", "b", "a", "b"], [ROW] * 4, [5.0, 5.0, 25.0, 7.0])
+    assert handed == []
+    restored = KeyedMonitor.restore(
+        keyed.snapshot(), PROFILE, on_late=lambda *late: handed.append(late)
+    )
+    for each in (keyed, restored):
+        each.update("a", ROW, 6.0)
+    assert [(key, times.tolist()) for key, _, times, _ in handed] == [("a", [6.0])] * 2
+
+
+def test_panes_of_a_tenth_of_a_second_have_sharp_edges() -> None:
+    times = 1.7e9 + 0.1 * np.arange(60)
+    updates = Monitor(PROFILE, Tumbling(seconds=0.1)).update_many([ROW] * 60, times)
+    assert [update.n for update in updates] == [1] * 59
+    for update, time in zip(updates, times, strict=False):
+        assert update.start == pytest.approx(time, abs=1e-6)
+
+
+def test_a_late_event_leaves_the_scope_as_it_is() -> None:
+    for many in (True, False):
+        monitor = Monitor(PROFILE, Tumbling(seconds=10))
+        monitor.update(ROW, 5.0)
+        monitor.advance(10.0)
+        if many:
+            monitor.update_many([ROW], [3.0])
+        else:
+            monitor.update(ROW, 3.0)
+        assert monitor.estimate().n == 1
+
+
+def test_updates_cannot_be_changed() -> None:
+    (update,) = Monitor(PROFILE, Tumbling(count=5)).update_many([ROW] * 5)
+    assert update.prior is not None
+    with pytest.raises(ValueError, match="read-only"):
+        update.prior[0] = 1.0
+
+
+def test_settings_may_be_of_numpy() -> None:
+    seconds: Any = np.float64(10)
+    cap: Any = np.int64(5)
+    monitor = Monitor(PROFILE, Tumbling(seconds=seconds), max_rows=cap)
+    assert Monitor.restore(monitor.snapshot(), PROFILE).window == Tumbling(seconds=10.0)
+
+
+def test_scalars_are_bad_events() -> None:
+    monitor = Monitor(PROFILE, on_bad="skip")
+    assert monitor.update(5.0) == []
+    assert monitor.bad == 1
+
+
+def test_a_window_takes_about_a_tenth_as_its_step() -> None:
+    monitor = Monitor(PROFILE, Sliding(count=999))
+    assert len(monitor.update_many([ROW] * 999)) == 27  # every 37
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fewer_rows_than_classes_are_estimated_at_once(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    m = 300
+    rows = rng.dirichlet(np.full(m, 0.1), 100)
+    profile = make_profile(rng.dirichlet(np.full(m, 5.0)))
+    monitor = Monitor(profile, Tumbling(count=100), "EM", top_k=16)
+    (update,) = monitor.update_many(rows)
+    assert update.prior is not None
+    assert update.prior.sum() == pytest.approx(1)

@@ -88,6 +88,9 @@ def test_more_events_than_keys_can_number_are_refused() -> None:
     panes = [Pane.seal(row, np.array([event])) for event in (0, 2**32)]
     with pytest.raises(InputError, match="use a shorter window"):
         merge(panes)
+    nothing = Pane.seal(row[:0], np.empty(0, np.int64))
+    far = Pane.seal(row, np.array([2**33]))
+    assert merge([nothing, far, nothing]).events.tolist() == [2**33]
     with pytest.raises(InputError, match="use a shorter window"):
         Pane.seal(np.repeat(row, 2, axis=0), np.array([5, 2**32 + 5]))
 

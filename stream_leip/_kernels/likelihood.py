@@ -13,6 +13,7 @@ from stream_leip._kernels.quadratic import nonnegative
 
 _BLOCK = 128
 _FINER = 8
+_ROUNDS = 30
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST)
@@ -217,7 +218,7 @@ def _newton_target(prior, g, scaled, free):
     """Where the quadratic model of the likelihood at `prior` has its maximum on the simplex."""
     root = _roots(prior)
     linear = np.dot(scaled, prior / root) + (g - 1.0) * root
-    target = nonnegative(scaled, linear, free) * root
+    target = nonnegative(scaled, linear, free, _ROUNDS) * root
     size = target.sum()
     return target / size if size > 0.0 else prior
 
@@ -282,6 +283,13 @@ def _climb(rows, classes, spread, weights, source, start, tolerance, passes, ste
     free = np.ones(m, np.bool_)
     stale = True
     while gap > tolerance and used < passes:
+        if rows.shape[0] < m:
+            # The curvature of fewer rows than classes is singular, and passes over them are cheap.
+            used += _accelerate(
+                rows, classes, spread, weights, source, prior, g, tolerance, passes - used, step
+            )
+            gap = g.max() - 1.0
+            continue
         if stale:
             scaled = _scaled(
                 curvature(rows, classes, spread, weights, prior, source, coarse), prior

@@ -5,18 +5,18 @@ from numba import njit
 
 
 @njit(cache=True, error_model="numpy")
-def nonnegative(curvature, linear, free):
+def nonnegative(curvature, linear, free, rounds):
     """Solve by block principal pivoting; `free` is the first guess of the positive entries.
 
     All infeasible entries change sides at once while that reduces their number, else only the last
-    one does (Júdice and Pires), so it ends; a few rounds are usual. `free` is overwritten with the
-    answer's support.
+    one does (Júdice and Pires), so it ends; a few rounds are usual, and after `rounds` the last try
+    is given. `free` is overwritten with the answer's support.
     """
     m = linear.size
     v = np.zeros(m)
     fewest = m + 1
     patience = 3
-    for _ in range(20 * m + 20):
+    for _ in range(rounds):
         support = np.flatnonzero(free)
         k = support.size
         part = np.empty((k, k))

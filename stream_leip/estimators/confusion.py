@@ -134,7 +134,7 @@ def regularised_weights(confusion: Matrix, mean: Vector, size: float) -> Vector:
     def solve(log_ridge: float) -> Vector:
         ridge = np.exp(log_ridge)
         model = square + ridge * np.eye(m)
-        found: Vector = nonnegative(model, towards + ridge, free)
+        found: Vector = nonnegative(model, towards + ridge, free, 20 * m + 20)
         return found
 
     def excess(log_ridge: float) -> float:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+import numpy as np
+
 from stream_leip.errors import InputError
 from stream_leip.times import span_seconds
 from stream_leip.windows.count import CountState
@@ -76,8 +78,8 @@ class Sliding:
     seconds
         Length of a window in event time. Or a timedelta.
     every
-        The step, in events or in seconds; the window's length is a multiple of it. A tenth of the
-        window unless given.
+        The step, in events or in seconds; the window's length is a multiple of it. About a tenth
+        of the window unless given.
     lateness
         By how many seconds an event may come after a later one and still count.
     emit_empty
@@ -103,7 +105,7 @@ class Sliding:
         """A state with nothing in it."""
         if _by_count(self.count, self.seconds):
             count = _whole("count", self.count)
-            every = _whole("every", count // 10 if self.every is None else self.every)
+            every = _whole("every", _tenth(count) if self.every is None else self.every)
             return CountState(layout, every, Retention(_panes(count, every), None))
         assert self.seconds is not None
         seconds = span_seconds("seconds", self.seconds)
@@ -172,10 +174,15 @@ def _by_count(count: object, seconds: object) -> bool:
     return count is not None
 
 
+def _tenth(count: int) -> int:
+    """About a tenth of a window, that divides it."""
+    return next(step for step in range(max(1, count // 10), 0, -1) if count % step == 0)
+
+
 def _whole(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise InputError(f"{name}: {value!r}; use a whole number of events, at least 1")
-    return value
+    return int(value)
 
 
 def _panes(length: float, every: float) -> int:
@@ -183,6 +190,6 @@ def _panes(length: float, every: float) -> int:
     if panes < 1 or abs(panes * every - length) > 1e-9 * length:
         raise InputError(
             f"every: {every!r} does not divide the window's {length!r}; "
-            f"use {length / max(panes, 1)!r}"
+            f"use a step that does, such as {length / max(panes, 1):g}"
         )
     return panes

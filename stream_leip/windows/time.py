@@ -15,8 +15,9 @@ from stream_leip.windows.state import Cap, Layout, Scope
 
 # A gap of more empty windows than this is one empty update.
 _MOST_EMPTY = 1000
-# Shorter ones could not be numbered over all times that events may have.
-_SHORTEST = 1e-6
+# Times are whole microseconds inside, so that panes of a tenth of a second have sharp edges.
+_TICKS = 1e6
+_LONG_AGO = -(2**62)
 
 
 class TimeState:
@@ -38,17 +39,17 @@ class TimeState:
         *,
         emit_empty: bool,
     ) -> None:
-        if every < _SHORTEST:
-            raise InputError(f"seconds: panes of {every} s are too short; use {_SHORTEST} or more")
+        if every * _TICKS < 1.0:
+            raise InputError(f"seconds: panes of {every} s are too short; use 1e-6 or more")
         self._layout = layout
-        self._every = every
-        self._lateness = lateness
+        self._every = _ticks(every)
+        self._lateness = _ticks(lateness)
         self._retention = retention
         self._cap = Cap(layout.max_rows, retention)
         self._capped = layout.max_rows is not None
         self._emit_empty = emit_empty
         self._open: dict[int, OpenPane] = {}
-        self._latest = -np.inf
+        self._latest = _LONG_AGO
         self._edge: int | None = None  # panes before it are sealed; None until the first event
         self.late = 0
 
@@ -56,10 +57,11 @@ class TimeState:
         """Take one row, of shape (1, m)."""
         assert time is not None
         ends: list[Scope] = []
-        if time > self._latest:
-            self._latest = time
-            ends = list(self._seal(self._number(time - self._lateness), 0))
-        number = self._number(time)
+        tick = _ticks(time)
+        if tick > self._latest:
+            self._latest = tick
+            ends = list(self._seal((tick - self._lateness) // self._every, 0))
+        number = tick // self._every
         assert self._edge is not None
         if number < self._edge:
             self._too_late(row, np.array([time]), np.array([event]))
@@ -74,16 +76,17 @@ class TimeState:
     def add(self, rows: Rows, times: Vector | None, events: NDArray[np.int64]) -> Iterator[Scope]:
         """Take rows; each scope must be used before the next is asked for."""
         assert times is not None
-        numbers = np.floor(times / self._every).astype(np.int64)
-        latest = np.maximum.accumulate(np.maximum(times, self._latest))
-        edges = np.floor((latest - self._lateness) / self._every).astype(np.int64)
+        ticks = np.rint(times * _TICKS).astype(np.int64)
+        numbers = ticks // self._every
+        latest = np.maximum.accumulate(np.maximum(ticks, self._latest))
+        edges = (latest - self._lateness) // self._every
         before = edges[0] - 1 if self._edge is None else self._edge
         cuts = np.flatnonzero(np.diff(edges, prepend=before) > 0)
         for begin, end in pairwise(sorted({0, *cuts.tolist(), len(rows)})):
             if self._edge is None or edges[begin] > self._edge:
                 yield from self._seal(int(edges[begin]), begin)
             part = slice(begin, end)
-            self._latest = float(latest[end - 1])
+            self._latest = int(latest[end - 1])
             self._take(rows[part], times[part], events[part], numbers[part])
 
     def _take(
@@ -91,27 +94,30 @@ class TimeState:
     ) -> None:
         """Put rows between two edges into their panes."""
         assert self._edge is not None
-        if numbers[0] == numbers[-1] and (numbers == numbers[0]).all():
-            groups = [(int(numbers[0]), slice(None))]
-        else:
-            groups = [(int(number), numbers == number) for number in np.unique(numbers)]
         late = numbers < self._edge
         if late.any():
             self._too_late(rows[late], times[late], events[late])
+            if late.all():
+                return
         self._retention.advance(self._edge + 1)
-        for number, which in groups:
+        order = np.argsort(numbers, kind="stable")
+        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+        for which in np.split(order, cuts):
+            number = int(numbers[which[0]])
             if number >= self._edge:
                 self._pane(number).extend(rows[which], events[which], times[which])
         self._cap.hold(list(self._open.values()))
 
     def advance(self, time: float) -> Iterator[Scope]:
         """Let event time move on, as an event of that time would."""
-        if time > self._latest:
-            self._latest = time
-            yield from self._seal(self._number(time - self._lateness), 0)
+        tick = _ticks(time)
+        if tick > self._latest:
+            self._latest = tick
+            yield from self._seal((tick - self._lateness) // self._every, 0)
 
-    def _number(self, time: float) -> int:
-        return int(np.floor(time / self._every))
+    def _seconds(self, number: int) -> float:
+        """Where a pane begins."""
+        return number * self._every / _TICKS
 
     def _pane(self, number: int) -> OpenPane:
         pane = self._open.get(number)
@@ -129,6 +135,8 @@ class TimeState:
         """Seal all panes before `edge`, and end a window with each of them."""
         if self._edge is None:
             self._edge = edge
+        if edge <= self._edge:
+            return
         while self._edge < edge:
             target = self._edge + 1
             self._retention.advance(target)
@@ -143,14 +151,14 @@ class TimeState:
                 self._retention.add(self._edge, opened.seal())
             self._edge = target
             panes = self._retention.in_scope(target)
-            start = self._retention.reach(target) * self._every
+            start = self._seconds(self._retention.reach(target))
             if panes:
                 weights = self._retention.weights(target)
                 if weights is not None:
-                    start = min(self._retention.panes) * self._every
-                yield Scope(panes, weights, start, target * self._every, place)
+                    start = self._seconds(min(self._retention.panes))
+                yield Scope(panes, weights, start, self._seconds(target), place)
             elif self._emit_empty:
-                yield Scope([], None, start, target * self._every, place)
+                yield Scope([], None, start, self._seconds(target), place)
         self._cap.settle(self._edge + 1, list(self._open.values()))
 
     def _gap(self, begin: int, end: int, place: int) -> Iterator[Scope]:
@@ -158,11 +166,11 @@ class TimeState:
         if not self._emit_empty or begin == end:
             return
         if end - begin > _MOST_EMPTY:
-            yield Scope([], None, begin * self._every, end * self._every, place)
+            yield Scope([], None, self._seconds(begin), self._seconds(end), place)
             return
         for number in range(begin, end):
-            start = self._retention.reach(number + 1) * self._every
-            yield Scope([], None, start, (number + 1) * self._every, place)
+            start = self._seconds(self._retention.reach(number + 1))
+            yield Scope([], None, start, self._seconds(number + 1), place)
 
     def now(self) -> Scope:
         """What is in scope at this moment, open panes included."""
@@ -176,8 +184,8 @@ class TimeState:
         )
         edge = max([self._edge, *(number + 1 for number in opened)])
         panes = retention.in_scope(edge)
-        start = retention.reach(edge) * self._every
-        return Scope(panes, retention.weights(edge), start, edge * self._every)
+        start = self._seconds(retention.reach(edge))
+        return Scope(panes, retention.weights(edge), start, self._seconds(edge))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values and bytes."""
@@ -198,3 +206,7 @@ class TimeState:
         self._cap.level = fields["level"]
         self._open = {number: OpenPane.from_bytes(data) for number, data in fields["open"]}
         self._retention.panes = {number: Pane.from_bytes(data) for number, data in fields["panes"]}
+
+
+def _ticks(seconds: float) -> int:
+    return round(seconds * _TICKS)
