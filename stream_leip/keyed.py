@@ -42,7 +42,8 @@ class KeyedMonitor:
     idle
         Seconds of event time after which a key without events expires, when `advance` comes by.
     max_bytes
-        A budget for all keys together; with `max_keys` it caps the rows that each may keep.
+        A budget for all keys together; with `max_keys` it caps the rows that each may keep. It
+        counts rows and a few kilobytes a key: windows of many panes take about one more for each.
     on_late
         Called with a key, and rows, times and event numbers that came too late for their window.
     on_expire

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,6 @@ from stream_leip.errors import InputError
 from stream_leip.estimators.estimate import ALL_CLASSES
 
 VERSION = 1
-_SMALLEST = 16
-_LARGE = 10_000
-
-T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,155 +240,3 @@ def _too_long() -> InputError:
         "window: more than 2**32 events are in scope, which is more than their order can be kept "
         "of; use a shorter window"
     )
-
-
-class OpenPane:
-    """A pane that still takes rows: appending is constant time, on average.
-
-    Parameters
-    ----------
-    m
-        How many classes there are.
-    top_k
-        How many entries of a row are kept; None for all.
-    most
-        How many rows will come at most, where that is known.
-    """
-
-    __slots__ = (
-        "_classes",
-        "_events",
-        "_m",
-        "_most",
-        "_rows",
-        "end",
-        "level",
-        "n",
-        "seen",
-        "start",
-    )
-
-    def __init__(self, m: int, top_k: int | None = None, most: int | None = None) -> None:
-        room = _SMALLEST if most is None else min(_SMALLEST, most)
-        self._most = most
-        self._m = m
-        self._rows = np.empty((room, top_k or m), np.float32)
-        self._classes = np.empty((room, top_k), np.uint16) if top_k else ALL_CLASSES
-        self._events = np.empty(room, np.int64)
-        self.n = 0
-        self.seen = 0
-        self.level = 0
-        self.start: float | None = None
-        self.end: float | None = None
-
-    def _make_room(self, more: int) -> None:
-        if self.n + more <= len(self._rows):
-            return
-        # By doubling at first, then by an eighth: geometric growth either way.
-        held = len(self._rows)
-        size = max(self.n + more, 2 * held if held < _LARGE else held + held // 8)
-        if self._most is not None and self.n + more <= self._most:
-            size = min(size, self._most)
-        self._rows = _grown(self._rows, self.n, size)
-        self._events = _grown(self._events, self.n, size)
-        if self._classes.shape[1]:
-            self._classes = _grown(self._classes, self.n, size)
-
-    def append(self, row: Rows, event: int, time: float | None) -> None:
-        """Append one row, of shape (1, m)."""
-        self.seen += 1
-        if time is not None:
-            self._span(time, time)
-        self._make_room(1)
-        n = self.n
-        self._events[n] = event
-        if self.level and not kernel.kept(self._events[n : n + 1], self.level)[0]:
-            return
-        self._put(slice(n, n + 1), row)
-        self.n = n + 1
-
-    def extend(self, rows: Rows, events: NDArray[np.int64], times: Vector | None) -> None:
-        """Append rows; their event numbers ascend."""
-        self.seen += len(rows)
-        if times is not None:
-            self._span(float(times.min()), float(times.max()))
-        if self.level:
-            stay = kernel.kept(events, self.level)
-            rows, events = rows[stay], events[stay]
-        self._make_room(len(rows))
-        place = slice(self.n, self.n + len(rows))
-        self._events[place] = events
-        self._put(place, rows)
-        self.n += len(rows)
-
-    def _put(self, place: slice, rows: Rows) -> None:
-        if self._classes.shape[1]:
-            ranking.largest_entries(rows, self._rows[place], self._classes[place])
-        else:
-            self._rows[place] = rows
-
-    def _span(self, low: float, high: float) -> None:
-        self.start = low if self.start is None else min(self.start, low)
-        self.end = high if self.end is None else max(self.end, high)
-
-    def thin(self, level: int) -> None:
-        """Let go of the rows that do not stay at a higher thinning level."""
-        stay = np.flatnonzero(kernel.kept(self._events[: self.n], level))
-        self.n = len(stay)
-        self._rows[: self.n] = self._rows[stay]
-        self._events[: self.n] = self._events[stay]
-        if self._classes.shape[1]:
-            self._classes[: self.n] = self._classes[stay]
-        self.level = level
-
-    def seal(self) -> Pane:
-        """The rows so far as a pane of their own."""
-        return Pane.seal(
-            self._rows[: self.n],
-            self._events[: self.n],
-            self._classes[: self.n],
-            self._m,
-            self.start,
-            self.end,
-            self.level,
-            self.seen,
-        )
-
-    def to_bytes(self) -> bytes:
-        """The open pane in bytes, rows in order of arrival."""
-        fields = {
-            "m": self._m,
-            "start": self.start,
-            "end": self.end,
-            "level": self.level,
-            "seen": self.seen,
-        }
-        arrays: binary.Arrays = {
-            "rows": self._rows[: self.n],
-            "classes": self._classes[: self.n],
-            "events": self._events[: self.n],
-        }
-        return binary.encode("open", VERSION, fields, arrays)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "OpenPane":
-        """The open pane that `to_bytes` gave; SnapshotError for anything else."""
-        fields, arrays = binary.decode(data, "open", VERSION)
-        rows, classes = arrays["rows"], arrays["classes"]
-        pane = cls(fields["m"], classes.shape[1] or None)
-        pane._make_room(len(rows))
-        pane.n = len(rows)
-        pane._rows[: pane.n] = rows
-        pane._events[: pane.n] = arrays["events"]
-        if pane._classes.shape[1]:
-            pane._classes[: pane.n] = classes
-        pane.start, pane.end = fields["start"], fields["end"]
-        pane.level, pane.seen = fields["level"], fields["seen"]
-        return pane
-
-
-def _grown(array: NDArray[T], n: int, size: int) -> NDArray[T]:
-    """A longer array that begins with the first `n` entries."""
-    longer = np.empty((size, *array.shape[1:]), array.dtype)
-    longer[:n] = array[:n]
-    return longer

@@ -129,11 +129,16 @@ def _best(rows, classes, spread, i, ratio, widest):
             best = c
     rate = rest_rate(rows, classes, spread, i)
     if rate * widest > value:
+        # Of the other classes, the same one for every row that it is open to.
+        other = np.int64(-1)
+        heaviest = 0.0
         for c in range(spread.size):
-            updated = rate * spread[c] * ratio[c]
-            if updated > value and not _within(classes[i], c):
-                value = updated
-                best = c
+            weight = spread[c] * ratio[c]
+            if weight > heaviest and not _within(classes[i], c):
+                heaviest = weight
+                other = c
+        if rate * heaviest > value:
+            best = other
     return best
 
 

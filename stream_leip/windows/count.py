@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_leip.arrays import Rows, Vector
-from stream_leip.pane import OpenPane, Pane
+from stream_leip.open_pane import OpenPane
+from stream_leip.pane import Pane
 from stream_leip.windows.retention import Retention
 from stream_leip.windows.state import Cap, Layout, Scope
 
