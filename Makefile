@@ -47,7 +47,7 @@ lock: $(UV_READY) ## rewrite requirements.lock after a change of pyproject.toml
 
 bench: ## say how to run the benchmarks
 	@echo "Benchmarks are scripts in benchmarks/, each with its command in its docstring."
-	@echo "Set up once with 'make test', then for example: $(BIN)/python benchmarks/<name>.py"
+	@echo "Set up once with 'make test', then for example: $(BIN)/python -m benchmarks.estimators --quick"
 
 clean: ## remove the environments, caches and builds
 	@rm -rf .venv .uv dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,5 +1,6 @@
 """fit_profile: from labelled validation scores to a source profile."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -224,9 +225,9 @@ def _class_names(scores: ScoresLike, classes: Sequence[object] | None) -> tuple[
         raise InputError(f"classes: {list(names)}: there must be at least two")
     if len(names) > np.iinfo(np.uint16).max:
         raise InputError(f"classes: {len(names)} are more than the 65535 that labels can count")
-    twice = sorted({name for name in names if names.count(name) > 1}) if _repeats(names) else []
-    if twice:
-        raise InputError(f"classes: {twice[0]!r} stands twice; give each class a name of its own")
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"classes: {name!r} stands {times} times; give each a name of its own")
     return names
 
 
@@ -235,10 +236,6 @@ def _name(given: object) -> str:
     if isinstance(given, float | np.floating) and float(given).is_integer():
         return str(int(given))
     return str(given)
-
-
-def _repeats(names: tuple[str, ...]) -> bool:
-    return len(set(names)) < len(names)
 
 
 def _label_columns(labels: ArrayLike, classes: tuple[str, ...], n: int) -> Labels:

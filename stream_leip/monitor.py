@@ -14,7 +14,6 @@ from stream_leip.arrays import Rows, Vector
 from stream_leip.errors import InputError, SnapshotError
 from stream_leip.estimators import EM, LEIP, Auto, Estimator
 from stream_leip.estimators.auto import choose, effective_size
-from stream_leip.pane import Pane, merge_weighted
 from stream_leip.profile import SourceProfile
 from stream_leip.settings import from_plain, to_plain
 from stream_leip.times import Time, Times, epoch_array, epoch_seconds, screen_times
@@ -264,7 +263,7 @@ class Monitor:
         return update
 
     def _describe(self, scope: Scope) -> Update:
-        pane, weights = _merge(scope)
+        pane, weights = scope.merged()
         if pane is None:
             return self._nothing(scope)
         profile = self.profile
@@ -395,11 +394,3 @@ def check_fingerprint(found: str, profile: SourceProfile) -> None:
             f"snapshot: of profile {found[:12]}, not {profile.fingerprint[:12]}; "
             "restore with the profile it was taken with"
         )
-
-
-def _merge(scope: Scope) -> tuple[Pane | None, Vector]:
-    """One pane of all that is in scope, and a weight for each row; None if there is no row."""
-    if not scope.panes:
-        return None, np.empty(0)
-    pane, weights = merge_weighted(scope.panes, scope.weights)
-    return (pane if len(pane) else None), weights

@@ -162,11 +162,6 @@ class Pane:
             level=level,
         )
 
-    @property
-    def nbytes(self) -> int:
-        """What the arrays take."""
-        return sum(array.nbytes for array in (self.rows, self.classes, self.labels, self.keys))
-
     def to_bytes(self) -> bytes:
         """The pane in bytes: header, raw arrays, checksum."""
         fields = {

@@ -207,7 +207,7 @@ LOGITS = [[1.0, -1.0], [-1.0, 2.0], [2.0, 0.0], [0.0, 1.0]]
         ({"labels": [0, 1, 0, 2], "classes": ["a", "b"]}, "label 2 of row 3 is out of range"),
         ({"labels": [0, 1, 0, 0.5]}, "label 0.5 of row 3 is no class or column"),
         ({"labels": [0, 1, 0, np.nan]}, "label nan of row 3 is no class or column"),
-        ({"labels": [0, 1, 0, 1], "classes": ["a", "a"]}, "'a' stands twice"),
+        ({"labels": [0, 1, 0, 1], "classes": ["a", "a"]}, "'a' stands 2 times"),
         ({"labels": [0, 1, 0, 1], "classes": ["a", "b", "c"]}, "2 columns.*3 classes|classes"),
         ({"labels": [0, 1, 0, 1], "kind": "odds"}, "kind: 'odds' is unknown"),
         ({"labels": [0, 1, 0, 1], "calibration": "Platt"}, "calibration: 'Platt' is unknown"),

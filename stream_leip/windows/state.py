@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stream_leip.arrays import Rows, Vector
 from stream_leip.open_pane import OpenPane
-from stream_leip.pane import Pane
+from stream_leip.pane import Pane, merge_weighted
 from stream_leip.windows.retention import Retention
 
 # Called with rows that came too late, their times and their event numbers.
@@ -60,6 +60,13 @@ class Scope:
     end: float | None = None
     place: int = 0
 
+    def merged(self) -> tuple[Pane | None, Vector]:
+        """One pane of all rows, and a weight for each (empty for none); None if there is no row."""
+        if not self.panes:
+            return None, np.empty(0)
+        pane, weights = merge_weighted(self.panes, self.weights)
+        return (pane if len(pane) else None), weights
+
 
 class WindowState(Protocol):
     """Takes rows, and gives a scope whenever a window ends."""
@@ -92,8 +99,9 @@ class WindowState(Protocol):
 class Cap:
     """Thins what a window holds when it holds more rows than it may.
 
-    All panes held are at one level, and it changes only with the events that came, however they
-    were split into batches.
+    `level` is that of new panes. It changes only with the events that came, however they were
+    split into batches: up when there are too many rows, for all panes held; down by one, for new
+    panes, when a window ends and there is room. A merge thins to the highest level among its panes.
     """
 
     def __init__(self, most: int | None, retention: Retention) -> None:
