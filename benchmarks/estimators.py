@@ -34,7 +34,8 @@ from benchmarks.reporting import Report, Section, Step, context, steps
 from stream_leip import EM, LEIP, SourceProfile, fit_profile
 from stream_leip.arrays import Matrix, Rows, Vector
 from stream_leip.calibration import Calibrator
-from stream_leip.profile import ReplayErrors, Validation
+from stream_leip.profile import ReplayErrors
+from stream_leip.validation import Validation
 
 DATA = Path(__file__).parent / "data"
 DATASETS = {"MNIST": "mnist_mlp.npz", "CIFAR-10": "cifar10_resnet20.npz"}

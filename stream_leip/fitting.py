@@ -25,8 +25,10 @@ from stream_leip.calibration import (
 )
 from stream_leip.errors import InputError
 from stream_leip.estimators.auto import CANDIDATES
-from stream_leip.profile import ReplayErrors, SourceProfile, Validation
+from stream_leip.evidence import gather
+from stream_leip.profile import ReplayErrors, SourceProfile
 from stream_leip.rows import ScoresLike, as_scores, require
+from stream_leip.validation import Validation
 
 Progress = Callable[[int, int], None]
 
@@ -90,7 +92,10 @@ def fit_profile(
     method = choose_method(logits, truth, seed) if calibration == "auto" else calibration
     calibrator = fit_calibrator(method, logits, truth)
     data = _Labelled(checked, logits, truth, names, kind)
-    return _describe(data, calibrator, _replay(data, method, seed, progress), int(seed))
+    errors = _replay(data, method, seed, progress)
+    profile = _describe(data, calibrator, errors, int(seed))
+    evidence = gather(profile.rows(checked), truth, logits, calibrator, int(seed))
+    return replace(profile, known=evidence)
 
 
 @dataclass(frozen=True)

@@ -10,35 +10,13 @@ import numpy as np
 
 from stream_leip import profile_json
 from stream_leip import rows as gate
-from stream_leip.arrays import Kind, Matrix, Rows, Vector
+from stream_leip.arrays import Kind, Rows, Vector
 from stream_leip.calibration import Calibrator
 from stream_leip.errors import InputError, ProfileError
 from stream_leip.profile_json import Packed
+from stream_leip.validation import Evidence, Validation
 
 SourcePrior = Literal["soft", "hard"]
-
-
-@dataclass(frozen=True, eq=False)
-class Validation:
-    """Statistics of the labelled validation rows; what later checks need is added here.
-
-    Parameters
-    ----------
-    n
-        How many rows there were.
-    hard
-        Joint confusion, predicted × true: the share of rows with this label and that class.
-    soft
-        The same with posteriors in place of labels.
-    nll, ece
-        Negative log-likelihood and expected calibration error, before and after calibration.
-    """
-
-    n: int
-    hard: Matrix
-    soft: Matrix
-    nll: tuple[float, float]
-    ece: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -75,7 +53,10 @@ class SourceProfile:
     replay
         How well each estimator did on replayed shifts of them.
     seed
-        Of the replay.
+        Of the replay, and of the rows that are kept.
+    known
+        What intervals, alarm and check need of the validation rows; None in a profile that was put
+        together by hand.
 
     Examples
     --------
@@ -97,6 +78,23 @@ class SourceProfile:
     validation: Validation
     replay: ReplayErrors
     seed: int = 0
+    known: Evidence | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """What intervals, alarm and check need of the validation rows.
+
+        Raises
+        ------
+        InputError
+            If the profile was put together by hand, without it.
+        """
+        if self.known is None:
+            raise InputError(
+                "profile: it holds no evidence of its validation rows, which intervals, alarm and "
+                "check need; make it with fit_profile"
+            )
+        return self.known
 
     @cached_property
     def hard_prior(self) -> Vector:
@@ -219,6 +217,7 @@ class SourceProfile:
                 Packed.of(self.validation.hard),
                 Packed.of(self.validation.soft),
             ),
+            None if self.known is None else profile_json.pack_evidence(self.known),
         )
 
     @classmethod
@@ -248,6 +247,7 @@ class SourceProfile:
             ),
             ReplayErrors(content.replay.sizes, content.replay.errors),
             content.seed,
+            None if content.evidence is None else profile_json.unpack_evidence(content.evidence, m),
         )
 
     def __str__(self) -> str:

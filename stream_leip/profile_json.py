@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from stream_leip.arrays import Kind
 from stream_leip.calibration import Method
 from stream_leip.errors import ProfileError
+from stream_leip.validation import ClassFeatures, Evidence
 
 FORMAT = "stream-leip profile"
-VERSION = 1
+VERSION = 2
 
 
 class Packed(msgspec.Struct, forbid_unknown_fields=True):
@@ -63,6 +64,31 @@ class ReplayContent(msgspec.Struct, forbid_unknown_fields=True):
     errors: dict[str, tuple[float, ...]]
 
 
+class FeaturesContent(msgspec.Struct, forbid_unknown_fields=True):
+    """See `ClassFeatures`."""
+
+    groups: Packed
+    centres: Packed
+    factor: Packed
+    offset: float
+    means: Packed
+    covariances: Packed
+    variances: Packed
+    counts: Packed
+
+
+class EvidenceContent(msgspec.Struct, forbid_unknown_fields=True):
+    """See `Evidence`."""
+
+    covariance: Packed
+    soft: Packed
+    hard: Packed
+    normaliser: Packed
+    rows: Packed
+    labels: Packed
+    features: FeaturesContent
+
+
 class Content(msgspec.Struct, forbid_unknown_fields=True):
     """See `SourceProfile`."""
 
@@ -72,6 +98,7 @@ class Content(msgspec.Struct, forbid_unknown_fields=True):
     calibrator: CalibratorContent
     replay: ReplayContent
     validation: ValidationContent
+    evidence: EvidenceContent | None
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
@@ -122,3 +149,53 @@ def decode(data: bytes, path: str) -> Content:
             "restore the file, or fit the profile again"
         )
     return content
+
+
+_FEATURES = ("groups", "centres", "factor", "means", "covariances", "variances", "counts")
+_EVIDENCE = ("covariance", "soft", "hard", "normaliser", "rows", "labels")
+
+
+def pack_evidence(evidence: Evidence) -> EvidenceContent:
+    """Evidence as the file has it."""
+    features = evidence.features
+    return EvidenceContent(
+        **{name: Packed.of(getattr(evidence, name)) for name in _EVIDENCE},
+        features=FeaturesContent(
+            offset=features.offset,
+            **{name: Packed.of(getattr(features, name)) for name in _FEATURES},
+        ),
+    )
+
+
+def unpack_evidence(content: EvidenceContent, m: int) -> Evidence:
+    """Evidence from a file; ValueError if its arrays are not those of `m` classes."""
+    held = content.features
+    features = {name: getattr(held, name).array() for name in _FEATURES}
+    arrays = {name: getattr(content, name).array() for name in _EVIDENCE}
+    g, kept = len(features["counts"]), len(arrays["labels"])
+    parameters = len(arrays["soft"])
+    asked = {
+        "covariance": (m, m),
+        "soft": (parameters, parameters),
+        "hard": (parameters, parameters),
+        "normaliser": (m + 1 if parameters == 2 * m else 0,),
+        "rows": (kept, m),
+        "labels": (kept,),
+        "groups": (m,),
+        "centres": (g, g),
+        "factor": (g, g),
+        "means": (2 * g, g),
+        "covariances": (g, 2 * g, 2 * g),
+        "variances": (2 * g + 1,),
+        "counts": (g,),
+    }
+    for name, array in {**arrays, **features}.items():
+        if array.shape != asked[name]:
+            raise ValueError(f"its {name} has the shape {array.shape}, not {asked[name]}")
+    if parameters not in (m, m + 1, 2 * m):
+        raise ValueError(f"it has {parameters} parameters for {m} classes")
+    for name, below in (("labels", m), ("groups", g)):
+        array = {**arrays, **features}[name]
+        if array.size and not (array.min() >= 0 and array.max() < below):
+            raise ValueError(f"its {name} are not between 0 and {below - 1}")
+    return Evidence(**arrays, features=ClassFeatures(offset=held.offset, **features))

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from stream_leip import SourceProfile
 from stream_leip.calibration import Calibrator
-from stream_leip.profile import ReplayErrors, Validation
+from stream_leip.evidence import gather
+from stream_leip.profile import ReplayErrors
+from stream_leip.validation import Evidence, Validation
 
 
 def make_profile(
@@ -17,13 +19,26 @@ def make_profile(
     """A profile with a given soft prior, and joint confusion (the diagonal one unless given)."""
     m = len(soft_prior)
     joint = np.diag(soft_prior).astype(float) if confusion is None else confusion
+    calibrator = Calibrator("none", np.ones(m), np.zeros(m))
     return SourceProfile(
         tuple(f"c{j}" for j in range(m)),
         "probabilities",
-        Calibrator("none", np.ones(m), np.zeros(m)),
+        calibrator,
         Validation(n, joint, joint, (0.0, 0.0), (0.0, 0.0)),
         ReplayErrors((200, 1000), {"LEIP": (0.1, 0.3), "EM": (0.2, 0.2)}),
+        known=make_evidence(soft_prior, calibrator),
     )
+
+
+def make_evidence(prior: NDArray[Any], calibrator: Calibrator) -> Evidence:
+    """What validation rows of a fair classifier would have told, some of every class."""
+    m = len(prior)
+    rng = np.random.default_rng(m)
+    labels = np.repeat(np.arange(m), np.ceil(20 * m * prior).astype(int) + 2)
+    logits = 3.0 * np.eye(m)[labels] + rng.normal(size=(len(labels), m)) + np.log(prior)
+    rows = np.exp(logits - logits.max(axis=1, keepdims=True))
+    rows /= rows.sum(axis=1, keepdims=True)
+    return gather(rows.astype(np.float32), labels, np.log(rows), calibrator, seed=0)
 
 
 @st.composite

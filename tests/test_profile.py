@@ -69,7 +69,7 @@ def test_load_gives_back_all_of_it(fitted: SourceProfile, saved: bytes, tmp_path
 
 def test_the_file_is_readable_json(saved: bytes) -> None:
     file = json.loads(saved)
-    assert (file["format"], file["version"]) == ("stream-leip profile", 1)
+    assert (file["format"], file["version"]) == ("stream-leip profile", 2)
     content = file["content"]
     assert content["classes"][3] == "digit 3"
     assert content["calibrator"]["method"] == "BCTS"
@@ -98,9 +98,9 @@ def load_changed(tmp_path: Path, data: bytes) -> None:
         (lambda data: b"\xff\xfe" + data, "not a profile, or cut short"),
         (lambda data: b"[1, 2]", "not a stream-leip profile"),
         (lambda data: b'{"model": "resnet"}', "not a stream-leip profile"),
-        (lambda data: data.replace(b'"version": 1', b'"version": 2'), "version 2.*upgrade"),
-        (lambda data: data.replace(b'"version": 1', b'"version": 0'), "version 0.*fit the"),
-        (lambda data: data.replace(b'"version": 1', b'"version": "x"'), "version 'x'"),
+        (lambda data: data.replace(b'"version": 2', b'"version": 3'), "version 3.*upgrade"),
+        (lambda data: data.replace(b'"version": 2', b'"version": 1'), "version 1.*fit the"),
+        (lambda data: data.replace(b'"version": 2', b'"version": "x"'), "version 'x'"),
         (lambda data: data.replace(b'"digit 3"', b'"digit X"'), "does not match its checksum"),
         (lambda data: data.replace(b'"kind": "logits"', b'"kind": "odds"'), "corrupt"),
         (lambda data: data.replace(b'"seed": 0', b'"seed": 0, "more": 1'), "corrupt"),
@@ -110,6 +110,18 @@ def load_changed(tmp_path: Path, data: bytes) -> None:
             "corrupt",
         ),
         (lambda data: signed(data, lambda c: c["calibrator"].update(scale=[1.0])), "10 classes"),
+        (
+            lambda data: signed(
+                data, lambda c: c["evidence"].update(soft=c["evidence"]["covariance"])
+            ),
+            r"normaliser|parameters|hard has the shape \(11, 11\)",
+        ),
+        (
+            lambda data: signed(
+                data, lambda c: c["evidence"].update(labels=c["evidence"]["features"]["counts"])
+            ),
+            "rows has the shape",
+        ),
     ],
 )
 def test_a_file_that_is_no_profile_of_ours_is_refused(

@@ -12,7 +12,8 @@ from scipy.special import softmax
 
 from stream_leip import BadRowsError, InputError, SourceProfile, StreamLeipError
 from stream_leip.calibration import Calibrator, Method
-from stream_leip.profile import ReplayErrors, Validation
+from stream_leip.profile import ReplayErrors
+from stream_leip.validation import Validation
 
 CLASSES = ("cat", "dog", "fox")
 

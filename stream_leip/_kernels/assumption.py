@@ -1,0 +1,95 @@
+"""Sums of the assumption check's features and of their products."""
+
+import numpy as np
+from numba import njit
+
+from stream_leip._kernels.fast import FAST
+from stream_leip._kernels.interval import FLOOR
+from stream_leip._kernels.likelihood import rest_rate
+from stream_leip._kernels.logs import fill_logs
+
+_BLOCK = 64
+_NEAREST = 0.05
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def _load(rows, classes, spread, groups, group_spread, start, size, out):
+    """Rows from `start` on into `out`, an entry for each group and none below the floor."""
+    k = rows.shape[1]
+    g = group_spread.size
+    alone = classes.size == 0 and g == k
+    for b in range(size):
+        i = start + b
+        if alone:
+            for j in range(k):
+                out[b, j] = max(rows[i, j], FLOOR)
+            continue
+        if classes.size == 0:
+            for j in range(g):
+                out[b, j] = FLOOR
+            for j in range(k):
+                out[b, groups[j]] += rows[i, j]
+            continue
+        rate = rest_rate(rows, classes, spread, i)
+        for j in range(g):
+            out[b, j] = rate * group_spread[j]
+        for j in range(k):
+            c = classes[i, j]
+            out[b, groups[c]] += rows[i, j] - rate * spread[c]
+        for j in range(g):
+            out[b, j] = max(out[b, j], FLOOR)
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def feature_sums(rows, classes, spread, groups, group_spread, centres, factor, offset):
+    """Sums over rows of the 2g features, and of their products.
+
+    The features are all but the last entry of the row, its entropy, and its atypicality in the slot
+    of the class it predicts. Only one slot of a row is not zero, so products of slots are diagonal.
+    """
+    n = rows.shape[0]
+    g = group_spread.size
+    total = np.zeros(2 * g)
+    products = np.zeros((2 * g, 2 * g))
+    held = np.empty((_BLOCK, g), np.float32)
+    logs = np.empty((_BLOCK, g))
+    about = np.empty((_BLOCK, g))
+    plain = np.empty((_BLOCK, g))
+    top = np.empty(_BLOCK, np.int64)
+    for start in range(0, n, _BLOCK):
+        size = min(_BLOCK, n - start)
+        _load(rows, classes, spread, groups, group_spread, start, size, held)
+        fill_logs(held[:size].ravel(), logs[:size].ravel())
+        for b in range(size):
+            best = 0
+            mean = 0.0
+            entropy = 0.0
+            for j in range(g):
+                if held[b, j] > held[b, best]:
+                    best = j
+            for j in range(g):
+                mean += logs[b, j]
+                entropy -= held[b, j] * logs[b, j]
+                plain[b, j] = held[b, j]
+            mean /= g
+            plain[b, g - 1] = entropy
+            top[b] = best
+            for j in range(g):
+                about[b, j] = logs[b, j] - mean - centres[best, j]
+        scaled = np.dot(about[:size], factor)
+        products[:g, :g] += np.dot(plain[:size].T, plain[:size])
+        for b in range(size):
+            squares = 0.0
+            for j in range(g):
+                squares += scaled[b, j] * scaled[b, j]
+            score = np.log(squares / g + _NEAREST) - offset
+            slot = g + top[b]
+            total[slot] += score
+            products[slot, slot] += score * score
+            for j in range(g):
+                total[j] += plain[b, j]
+                products[slot, j] += score * plain[b, j]
+    for a in range(g, 2 * g):
+        for j in range(g):
+            products[j, a] = products[a, j]
+    return total, products

@@ -1,0 +1,343 @@
+"""How sure a window's estimate is: an interval for each class, and the covariance of all.
+
+Two errors add up. The window's own: the ends that its likelihood allows, which are right for rare
+classes too, where a normal law is not. And the validation set's: the sampling error of everything
+that was fitted to it, carried over to the estimate, and the misfit of the calibrator at this prior,
+seen on the validation rows that the profile keeps. Squared, the two add up on either side.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_leip._kernels import interval as kernel
+from stream_leip._kernels.likelihood import curvature, maximise
+from stream_leip.arrays import Matrix, Rows, Vector, is_number
+from stream_leip.errors import InputError
+from stream_leip.estimators.em import MOST_PASSES
+from stream_leip.estimators.estimate import ALL_CLASSES, NO_WEIGHTS, Ranked
+from stream_leip.profile import SourcePrior, SourceProfile
+
+# Above so many classes the ends are Wilson's, from the covariance alone: wider for rare classes,
+# and the cost does not grow with rows × classes².
+MANY = 100
+PSEUDO_COUNT = 0.5
+SUPPORT = 0.1
+SPREAD_ROWS = 2000
+_GAP = 1e-9
+
+
+def interval(
+    ranked: Ranked,
+    profile: SourceProfile,
+    weights: Vector,
+    em_prior: Vector,
+    level: float,
+    *points: Vector,
+    prior: SourcePrior = "soft",
+) -> tuple[Vector, Vector]:
+    """Lower and upper ends of each class's share, each right with probability `level`.
+
+    Parameters
+    ----------
+    ranked
+        The rows in scope, as a pane has them.
+    profile
+        The source.
+    weights
+        One for each row, or empty; they count for as many rows as their effective size (Kish).
+    em_prior
+        The prior of greatest likelihood for these rows.
+    level
+        Between 0 and 1.
+    points
+        Other estimates that the intervals are stretched to contain.
+    prior
+        The source prior that the estimates used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stream_leip import EM, fit_profile
+    >>> from stream_leip.interval import interval
+    >>> from stream_leip.pane import Pane
+    >>> rng = np.random.default_rng(0)
+    >>> def draw(labels):
+    ...     return 4.0 * np.eye(3)[labels] + rng.normal(size=(len(labels), 3))
+    >>> known = rng.integers(3, size=900)
+    >>> profile = fit_profile(draw(known), known)
+    >>> pane = Pane.seal(profile.rows(draw(rng.choice(3, size=1000, p=[0.7, 0.29, 0.01]))))
+    >>> found = EM().estimate(pane.rows, profile)
+    >>> low, high = interval(pane, profile, np.empty(0), found.prior, 0.95)
+    >>> low.round(2), high.round(2)
+    (array([0.67, 0.26, 0.  ]), array([0.73, 0.32, 0.02]))
+    """
+    z2 = squared_quantile(level)
+    m = len(profile.classes)
+    if len(ranked.rows) == 0:
+        return np.zeros(m), np.ones(m)
+    scaled, n = _effective(weights, len(ranked.rows))
+    scope = _Scope.of(ranked, profile, scaled, n, prior)
+    at = _At.of(scope, scope.regularised(em_prior))
+    extra = z2 * at.validation_variance
+    if m > MANY:
+        low, high = _wilson(em_prior, at, z2, extra)
+    else:
+        low, high = _likelihood(scope, em_prior, at, z2, extra)
+    held = np.stack([em_prior, *points])
+    return (
+        np.clip(np.minimum(low, held.min(axis=0)), 0.0, 1.0),
+        np.clip(np.maximum(high, held.max(axis=0)), 0.0, 1.0),
+    )
+
+
+def covariance(
+    ranked: Ranked,
+    profile: SourceProfile,
+    weights: Vector,
+    estimate: Vector,
+    *,
+    prior: SourcePrior = "soft",
+) -> Matrix:
+    """Covariance of an estimate, m × m: the window's own, the validation set's, and the misfit."""
+    scaled, n = _effective(weights, len(ranked.rows))
+    scope = _Scope.of(ranked, profile, scaled, n, prior)
+    at = _At.of(scope, scope.shrunk(estimate))
+    of_fit = at.pull @ at.fitted @ at.pull.T
+    found: Matrix = at.target / at.counted + of_fit + np.outer(at.misfit, at.misfit)
+    return found
+
+
+def validation_variance(
+    ranked: Ranked, profile: SourceProfile, estimate: Vector, *, prior: SourcePrior = "soft"
+) -> Vector:
+    """The part of each class's variance that the validation set causes, its misfit included.
+
+    At most `SPREAD_ROWS` rows are looked at, evenly spread over those in scope.
+    """
+    n = len(ranked.rows)
+    scope = _Scope.of(ranked, profile, NO_WEIGHTS, n, prior, -(-n // SPREAD_ROWS))
+    return _At.of(scope, scope.shrunk(estimate)).validation_variance
+
+
+def squared_quantile(level: float) -> float:
+    """The square of the normal quantile that leaves 1 - `level` on both sides together."""
+    if not (is_number(level) and 0.0 < level < 1.0):
+        raise InputError(f"level: {level!r}; use a number between 0 and 1, such as 0.95")
+    return NormalDist().inv_cdf(0.5 + 0.5 * level) ** 2
+
+
+def _effective(weights: Vector, n: int) -> tuple[Vector, float]:
+    """Weights that sum to the size of as many equal rows, and that size."""
+    if not len(weights):
+        return NO_WEIGHTS, float(n)
+    total = float(weights.sum())
+    size = total**2 / float((weights**2).sum())
+    return weights * (size / total), size
+
+
+@dataclass(frozen=True, eq=False)
+class _Scope:
+    """Rows of all classes (few classes) or as they are (many), with what they are judged by."""
+
+    rows: Rows
+    classes: NDArray[np.uint16]
+    weights: Vector
+    n: float
+    source: Vector
+    profile: SourceProfile
+    fitted: Matrix
+
+    @classmethod
+    def of(
+        cls,
+        ranked: Ranked,
+        profile: SourceProfile,
+        weights: Vector,
+        n: float,
+        prior: SourcePrior,
+        step: int = 1,
+    ) -> "_Scope":
+        m = len(profile.classes)
+        rows, classes = ranked.rows[::step], ranked.classes
+        if m <= MANY or not classes.shape[1]:
+            full = np.empty((len(rows), m), np.float32)
+            kernel.expand(ranked.rows, ranked.classes, profile.soft_prior, step, full)
+            rows, classes = full, ALL_CLASSES
+        else:
+            rows, classes = np.ascontiguousarray(rows), np.ascontiguousarray(classes[::step])
+        evidence = profile.evidence
+        fitted = evidence.soft if prior == "soft" else evidence.hard
+        return cls(rows, classes, weights, n, profile.prior(prior), profile, fitted)
+
+    def shrunk(self, estimate: Vector) -> Vector:
+        """Half a count of each class mixed in."""
+        m = len(estimate)
+        found: Vector = (self.n * estimate + PSEUDO_COUNT) / (self.n + PSEUDO_COUNT * m)
+        return found
+
+    def regularised(self, em_prior: Vector) -> Vector:
+        """The prior of greatest likelihood for these rows and half a sure row of each class."""
+        m = len(em_prior)
+        weights = self.weights if len(self.weights) else np.ones(len(self.rows))
+        sure = np.zeros((m, self.rows.shape[1]), np.float32)
+        classes = self.classes
+        if classes.shape[1]:
+            sure[:, 0] = 1.0
+            ahead = np.arange(m)[:, None] + np.arange(classes.shape[1])
+            classes = np.concatenate([classes, (ahead % m).astype(np.uint16)])
+        else:
+            np.fill_diagonal(sure, 1.0)
+        found, _, _ = maximise(
+            np.concatenate([self.rows, sure]), classes, self.profile.soft_prior,
+            np.concatenate([weights, np.full(m, PSEUDO_COUNT)]), self.source,
+            self.shrunk(em_prior), _GAP, MOST_PASSES,
+        )  # fmt: skip
+        # One step more reaches what every class has by its half count alone.
+        least = PSEUDO_COUNT / (self.n + PSEUDO_COUNT * m)
+        found = np.maximum(found, 0.5 * least)
+        return np.asarray(found / found.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _At:
+    """What the rows say at a prior that has something of every class.
+
+    Parameters
+    ----------
+    prior
+        That prior.
+    target
+        Covariance of the estimate, times `counted`, from the window's own rows.
+    counted
+        Rows and pseudo-rows.
+    pull
+        How the estimate moves with each parameter that was fitted.
+    fitted
+        The covariance of those.
+    misfit
+        How far off the calibrator leaves the estimate here, by the kept validation rows.
+    """
+
+    prior: Vector
+    target: Matrix
+    counted: float
+    pull: Matrix
+    fitted: Matrix
+    misfit: Vector
+
+    @classmethod
+    def of(cls, scope: _Scope, prior: Vector) -> "_At":
+        m = len(prior)
+        evidence = scope.profile.evidence
+        mean, gram = _moments(scope, prior)
+        counted = scope.n + PSEUDO_COUNT * m
+        regular = scope.n * gram
+        regular[np.diag_indices(m)] += PSEUDO_COUNT / prior**2
+        target = np.linalg.inv(regular / counted) - np.outer(prior, prior)
+        by_class = np.diag(mean) - gram * prior
+        scales = len(scope.fitted) - m
+        moved = np.concatenate([_by_scale(scope, prior, scales), by_class], axis=1)
+        seen = kernel.class_means(evidence.rows, evidence.labels, prior, scope.source)
+        return cls(prior, target, counted, target @ moved, scope.fitted, target @ (seen - 1.0))
+
+    @cached_property
+    def validation_variance(self) -> Vector:
+        """Of each class: by the fit, and the misfit squared."""
+        found: Vector = np.einsum("ij,ij->i", self.pull @ self.fitted, self.pull) + self.misfit**2
+        return found
+
+    @property
+    def own_variance(self) -> Vector:
+        """Of each class, by the window's own rows."""
+        return np.maximum(np.diag(self.target), 0.0) / self.counted
+
+
+def _moments(scope: _Scope, prior: Vector) -> tuple[Vector, Matrix]:
+    """Means of g and of g·g' over the rows, g = x / (x·prior)."""
+    if scope.classes.shape[1]:
+        gram = curvature(
+            scope.rows, scope.classes, scope.profile.soft_prior, scope.weights, prior,
+            scope.source, 1,
+        )  # fmt: skip
+        return gram @ prior, gram
+    total = float(scope.weights.sum()) if len(scope.weights) else float(len(scope.rows))
+    mean, gram = kernel.information(scope.rows, scope.weights, prior, scope.source)
+    return mean / total, gram / total
+
+
+def _by_scale(scope: _Scope, prior: Vector, scales: int) -> Matrix:
+    """How the mean of g moves with the calibrator's scales."""
+    m = len(prior)
+    if not scales:
+        return np.empty((m, 0))
+    rows = scope.rows
+    if scope.classes.shape[1]:
+        rows = np.empty((len(scope.rows), m), np.float32)
+        kernel.expand(scope.rows, scope.classes, scope.profile.soft_prior, 1, rows)
+    total = float(scope.weights.sum()) if len(scope.weights) else float(len(rows))
+    if scales == 1:
+        moved = kernel.common_scale(rows, scope.weights, prior, scope.source)[:, None]
+    else:
+        moved = kernel.own_scales(
+            rows, scope.weights, prior, scope.source, scope.profile.calibrator.bias,
+            scope.profile.evidence.normaliser,
+        )  # fmt: skip
+    return np.asarray(moved) / total
+
+
+def _likelihood(
+    scope: _Scope, em_prior: Vector, at: _At, z2: float, extra: Vector
+) -> tuple[Vector, Vector]:
+    """Ends by likelihood ratio along each class's least favourable direction."""
+    support = scope.n * em_prior > SUPPORT
+    support[np.argmax(em_prior)] = True
+    prior = np.where(support, em_prior, 0.0)
+    prior /= prior.sum()
+    _, gram = _moments(scope, prior)
+    up, down = kernel.likelihood_ends(
+        scope.rows, scope.weights, scope.source, prior, _directions(gram, prior, support), support,
+        z2,
+    )  # fmt: skip
+    high = np.minimum(1.0, prior + np.sqrt(up**2 + extra))
+    wald = np.sqrt(z2 * at.own_variance + extra)
+    low = np.maximum(0.0, prior - np.maximum(np.sqrt(down**2 + extra), wald))
+    if support.sum() == 1:
+        only = int(np.argmax(support))
+        low[only] = min(low[only], 1.0 - np.delete(high, only).max())
+    return low, high
+
+
+def _directions(gram: Matrix, prior: Vector, support: NDArray[np.bool_]) -> Matrix:
+    """For each class, how the others give way so that the likelihood falls least."""
+    m = len(prior)
+    inside = np.flatnonzero(support)
+    inverse = np.linalg.inv(gram[np.ix_(inside, inside)] + 1e-9 * np.eye(len(inside)))
+    shares = prior[inside]
+    found = np.zeros((m, m))
+    steep = np.diag(inverse) - shares**2
+    for place, c in enumerate(inside):
+        if len(inside) > 1 and steep[place] > 1e-12:
+            found[c, inside] = (inverse[:, place] - shares * shares[place]) / steep[place]
+        else:
+            found[c, c] = 1.0
+    outside = np.flatnonzero(~support)
+    given = inverse @ gram[np.ix_(inside, outside)]
+    found[np.ix_(outside, inside)] = (-given - np.outer(shares, 1.0 - given.sum(axis=0))).T
+    found[outside, outside] = 1.0
+    return found
+
+
+def _wilson(em_prior: Vector, at: _At, z2: float, extra: Vector) -> tuple[Vector, Vector]:
+    """Wilson's ends for as many rows as would give the variance found."""
+    rows = at.prior * (1.0 - at.prior) / np.maximum(at.own_variance, 1e-300)
+    middle = (em_prior + 0.5 * z2 / rows) / (1.0 + z2 / rows)
+    about = em_prior * (1.0 - em_prior) / rows + 0.25 * z2 / rows**2
+    half = np.sqrt(z2 * about) / (1.0 + z2 / rows)
+    up, down = middle + half - em_prior, em_prior - (middle - half)
+    wald = np.sqrt(z2 * at.own_variance + extra)
+    low = em_prior - np.maximum(np.sqrt(down**2 + extra), wald)
+    return low, em_prior + np.sqrt(up**2 + extra)
