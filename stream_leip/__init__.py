@@ -25,7 +25,7 @@ from stream_leip.keyed import KeyedMonitor
 from stream_leip.monitor import Monitor
 from stream_leip.profile import SourceProfile
 from stream_leip.update import Update
-from stream_leip.windows import Fading, Sliding, Tumbling
+from stream_leip.windows import Adaptive, Fading, Sliding, Tumbling
 
 __version__ = "0.1.0"
 
@@ -34,6 +34,7 @@ __all__ = [
     "EM",
     "LEIP",
     "RLLS",
+    "Adaptive",
     "Auto",
     "BadRowsError",
     "ClassifyAndCount",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream_leip._kernels.assumption import feature_sums
 from stream_leip.arrays import Matrix, Vector
-from stream_leip.estimators.estimate import Ranked
+from stream_leip.estimators.estimate import RowSet
 from stream_leip.evidence import FEWEST
 from stream_leip.profile import SourceProfile
 from stream_leip.validation import FeatureView
@@ -77,7 +77,7 @@ class Check:
         }
 
 
-def moments(ranked: Ranked, profile: SourceProfile) -> Moments:
+def moments(ranked: RowSet, profile: SourceProfile) -> Moments:
     """Sum up the check's features of some rows."""
     features = profile.evidence.features
     spread = profile.soft_prior

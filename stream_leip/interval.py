@@ -18,7 +18,7 @@ from stream_leip._kernels.likelihood import curvature, maximise
 from stream_leip.arrays import Matrix, Rows, Vector, is_number
 from stream_leip.errors import InputError
 from stream_leip.estimators.em import MOST_PASSES
-from stream_leip.estimators.estimate import ALL_CLASSES, NO_WEIGHTS, Ranked
+from stream_leip.estimators.estimate import ALL_CLASSES, NO_WEIGHTS, RowSet
 from stream_leip.profile import SourcePrior, SourceProfile
 
 # Above so many classes the ends are Wilson's, from the covariance alone: wider for rare classes,
@@ -31,7 +31,7 @@ _GAP = 1e-9
 
 
 def interval(
-    ranked: Ranked,
+    ranked: RowSet,
     profile: SourceProfile,
     weights: Vector,
     em_prior: Vector,
@@ -95,7 +95,7 @@ def interval(
 
 
 def covariance(
-    ranked: Ranked,
+    ranked: RowSet,
     profile: SourceProfile,
     weights: Vector,
     estimate: Vector,
@@ -112,7 +112,7 @@ def covariance(
 
 
 def validation_variance(
-    ranked: Ranked, profile: SourceProfile, estimate: Vector, *, prior: SourcePrior = "soft"
+    ranked: RowSet, profile: SourceProfile, estimate: Vector, *, prior: SourcePrior = "soft"
 ) -> Vector:
     """The part of each class's variance that the validation set causes, its misfit included.
 
@@ -121,6 +121,26 @@ def validation_variance(
     n = len(ranked.rows)
     scope = _Scope.of(ranked, profile, NO_WEIGHTS, n, prior, -(-n // SPREAD_ROWS))
     return _At.of(scope, scope.shrunk(estimate)).validation_variance
+
+
+def mixture_interval(
+    weights: Matrix, means: Matrix, events: Matrix, prior: Vector, extra: Vector, level: float
+) -> tuple[Vector, Vector]:
+    """Ends for the mix now, while it moves: each class's experts as a mixture of normals.
+
+    Parameters
+    ----------
+    weights, means, events
+        Of each class's experts: weight, share, and how many events it counts for.
+    prior
+        The estimate, which the mixtures are centred at.
+    extra
+        The variance that the validation set causes.
+    level
+        Between 0 and 1.
+    """
+    low, high = kernel.mixture_ends(weights, means, events, prior, extra, 0.5 - 0.5 * level)
+    return np.minimum(low, prior), np.maximum(high, prior)
 
 
 def squared_quantile(level: float) -> float:
@@ -154,7 +174,7 @@ class _Scope:
     @classmethod
     def of(
         cls,
-        ranked: Ranked,
+        ranked: RowSet,
         profile: SourceProfile,
         weights: Vector,
         n: float,

@@ -12,7 +12,7 @@ from stream_leip import binary
 from stream_leip.arrays import Rows, Vector
 from stream_leip.errors import InputError, SnapshotError
 from stream_leip.estimators import Estimator
-from stream_leip.monitor import DEFAULT_WINDOW, Batch, Monitor, check_fingerprint
+from stream_leip.monitor import DEFAULT_WINDOW, AlarmLevel, Batch, Monitor, check_fingerprint
 from stream_leip.profile import SourceProfile
 from stream_leip.rows import ScoresLike
 from stream_leip.settings import from_plain, to_plain
@@ -21,7 +21,7 @@ from stream_leip.update import Update
 from stream_leip.windows import Window
 from stream_leip.windows.state import OnLate
 
-VERSION = 1
+VERSION = 2
 # What a monitor takes beside its rows, about.
 _BYTES_A_KEY = 6000
 
@@ -34,7 +34,7 @@ class KeyedMonitor:
 
     Parameters
     ----------
-    profile, window, estimator, max_rows, top_k, on_bad
+    profile, window, estimator, level, alarm, check, max_rows, top_k, on_bad
         As for `Monitor`; they hold for every key.
     max_keys
         Most keys at a time. A new key beyond it takes the place of the one longest without an
@@ -73,6 +73,9 @@ class KeyedMonitor:
         window: Window = DEFAULT_WINDOW,
         estimator: str | Estimator = "auto",
         *,
+        level: float | None = 0.95,
+        alarm: AlarmLevel = "auto",
+        check: bool = True,
         max_rows: int | None = None,
         top_k: int | None = None,
         on_bad: Literal["raise", "skip"] = "raise",
@@ -89,7 +92,14 @@ class KeyedMonitor:
         if max_bytes is not None:
             a_row = 4 * len(profile.classes) if top_k is None else 6 * top_k
             max_rows = _rows_within(max_bytes, max_keys, max_rows, a_row + 10)
-        self._settings: dict[str, Any] = {"max_rows": max_rows, "top_k": top_k, "on_bad": on_bad}
+        self._settings: dict[str, Any] = {
+            "level": level,
+            "alarm": alarm,
+            "check": check,
+            "max_rows": max_rows,
+            "top_k": top_k,
+            "on_bad": on_bad,
+        }
         self._gate = Monitor(profile, window, estimator, **self._settings)
         self._max_keys = max_keys
         self._idle = idle

@@ -9,23 +9,28 @@ from numpy.typing import NDArray
 from stream_leip import binary
 from stream_leip import rows as gate
 from stream_leip._kernels import gate as kernel
-from stream_leip.adapt import adapt, shrink
-from stream_leip.arrays import Rows, Vector
+from stream_leip.adapt import adapt, mix_in
+from stream_leip.arrays import Rows, Vector, is_number
+from stream_leip.describe import describe, describe_alarm
 from stream_leip.errors import InputError, SnapshotError
 from stream_leip.estimators import EM, LEIP, Auto, Estimator
-from stream_leip.estimators.auto import choose, effective_size
+from stream_leip.interval import squared_quantile
 from stream_leip.profile import SourceProfile
 from stream_leip.settings import from_plain, to_plain
 from stream_leip.times import Time, Times, epoch_array, epoch_seconds, screen_times
+from stream_leip.tracker import Tracker
 from stream_leip.update import Update
-from stream_leip.windows import Layout, Scope, Tumbling, Window
+from stream_leip.windows import Adaptive, Layout, Scope, Window
 from stream_leip.windows.state import OnLate
 
-VERSION = 1
+VERSION = 2
 _FLOATS = (np.float32, np.float64)
 
 _NAMED: dict[str, Estimator] = {"auto": Auto(), "LEIP": LEIP(), "EM": EM()}
-DEFAULT_WINDOW = Tumbling(count=1000)
+DEFAULT_WINDOW = Adaptive()
+DEFAULT_ALARM = 0.05
+
+AlarmLevel = float | Literal["auto"] | None
 
 
 class Batch(NamedTuple):
@@ -57,9 +62,16 @@ class Monitor:
     profile
         The source.
     window
-        `Tumbling`, `Sliding` or `Fading`.
+        `Adaptive`, `Tumbling`, `Sliding` or `Fading`.
     estimator
         "auto", "LEIP", "EM", or an estimator. LEIP and EM are both in every update in any case.
+    level
+        Of the intervals `low` to `high`; None for none.
+    alarm
+        The share of streams without a change that may ever raise the alarm; None for no alarm.
+        "auto" is 0.05 with `Adaptive`, which has all that it takes, and None with other windows.
+    check
+        Whether updates say if more than the class mix changed.
     max_rows
         Most rows to keep; beyond, rows are thinned uniformly, and the update says how many.
     top_k
@@ -95,13 +107,23 @@ class Monitor:
         window: Window = DEFAULT_WINDOW,
         estimator: str | Estimator = "auto",
         *,
+        level: float | None = 0.95,
+        alarm: AlarmLevel = "auto",
+        check: bool = True,
         max_rows: int | None = None,
         top_k: int | None = None,
         on_bad: Literal["raise", "skip"] = "raise",
         on_late: OnLate | None = None,
     ) -> None:
         if not hasattr(window, "open"):
-            raise InputError(f"window: {window!r} is no window; use Tumbling(count=1000), say")
+            raise InputError(f"window: {window!r} is no window; use Adaptive(), say")
+        if level is not None:
+            squared_quantile(level)
+        adaptive = isinstance(window, Adaptive)
+        if alarm == "auto":
+            alarm = DEFAULT_ALARM if adaptive else None
+        if alarm is not None and not (is_number(alarm) and 0.0 < alarm < 1.0):
+            raise InputError(f'alarm: {alarm!r}; use a share such as 0.05, "auto", or None')
         if isinstance(estimator, str) and estimator not in _NAMED:
             raise InputError(
                 f"estimator: {estimator!r} is unknown; use {', '.join(_NAMED)}, or an estimator"
@@ -122,10 +144,22 @@ class Monitor:
         self._max_rows = None if max_rows is None else int(max_rows)
         self._top_k = None if top_k is None else int(top_k)
         self._on_bad = on_bad
-        self._state = window.open(Layout(m, self._top_k, self._max_rows, on_late))
+        self._level = level
+        self._alarm = alarm
+        self._check = bool(check)
+        self._tracker: Tracker | None = None
+        if adaptive or alarm is not None:
+            # Beside another window it serves the alarm alone, with rungs of its own.
+            by = chosen if adaptive or isinstance(chosen, Auto | LEIP | EM) else Auto()
+            self._tracker = Tracker(profile, by, alarm, self._top_k, self._max_rows)
+        self._beside = None if adaptive else self._tracker
+        self._state = window.open(
+            Layout(m, self._top_k, self._max_rows, on_late, self._tracker if adaptive else None)
+        )
         self._events = 0
         self._sequence = 0
         self._bad = 0
+        self._checked = 0
         self._adapting: Vector = profile.soft_prior
         self._row = np.empty((1, m), np.float32)
         self._reason = np.empty(1, np.uint8)
@@ -147,7 +181,13 @@ class Monitor:
 
     @property
     def adapting_prior(self) -> Vector:
-        """The prior that `adapt` uses: of the newest update, or the source's before the first."""
+        """The prior that `adapt` uses.
+
+        With `Adaptive`, of the newest pane of 50 events; else of the newest update. The source's
+        before the first.
+        """
+        if self._tracker is not None and self._beside is None:
+            return mix_in(self._tracker.prior, self._tracker.memory, self.profile.soft_prior)
         return self._adapting.copy()
 
     def update(self, scores: Any, time: Time | None = None) -> list[Update]:
@@ -168,7 +208,13 @@ class Monitor:
 
     def adapt(self, scores: gate.ScoresLike) -> Rows:
         """Posteriors under the current mix, shrunk towards the source."""
-        return adapt(self.profile.rows(scores), self._adapting, self.profile.soft_prior)
+        return adapt(self.profile.rows(scores), self.adapting_prior, self.profile.soft_prior)
+
+    def reset_alarm(self) -> None:
+        """Let "no change" mean the source mix again, and begin anew."""
+        if self._tracker is None or self._tracker.alarm is None:
+            raise InputError("alarm: this monitor has none; make it with alarm=0.05")
+        self._tracker.reset_alarm()
 
     def gate_one(self, scores: Any, time: Time | None) -> tuple[Rows | None, float | None]:
         """One event's row, or None if it is bad and to be skipped, and its time."""
@@ -232,6 +278,8 @@ class Monitor:
         if row is None:
             self.skip(1)
             return []
+        if self._beside is not None:
+            self._beside.follow(row)
         scopes = self._state.add_one(row, time, self._events)
         self._events += 1
         return [self._emit(scope) for scope in scopes] if scopes else []
@@ -249,13 +297,20 @@ class Monitor:
         if len(batch.rows):
             events = np.arange(self._events, self._events + len(batch.rows))
             self._events += len(batch.rows)
+            followed = 0
             for scope in self._state.add(batch.rows, batch.times, events):
+                if self._beside is not None:
+                    self._beside.follow(batch.rows[followed : scope.place + 1])
+                    followed = scope.place + 1
                 # Of the events before that one, those that are no rows were bad.
                 self._bad = bad + int(batch.places[scope.place]) - scope.place
                 yield scope.place, self._emit(scope)
+            if self._beside is not None:
+                self._beside.follow(batch.rows[followed:])
         self._bad = bad + batch.n - len(batch.rows)
 
     def _emit(self, scope: Scope) -> Update:
+        self._checked += self._check
         update = self._describe(scope)
         self._sequence += 1
         if update.adapting_prior is not None:
@@ -263,65 +318,16 @@ class Monitor:
         return update
 
     def _describe(self, scope: Scope) -> Update:
-        pane, weights = scope.merged()
-        if pane is None:
-            return self._nothing(scope)
-        profile = self.profile
-        leip = LEIP().estimate_ranked(pane, profile, weights)
-        given = weights if len(weights) else None
-        em = EM().estimate_ranked(pane, profile, weights)
-        size = effective_size(len(pane), given)
-        if isinstance(self.estimator, Auto):
-            name, reason = choose(profile, size)
-            chosen = leip if name == "LEIP" else em
-        else:
-            name, reason = type(self.estimator).__name__, "chosen by the user"
-            if self.estimator == LEIP():
-                chosen = leip
-            elif self.estimator == EM():
-                chosen = em
-            elif isinstance(self.estimator, LEIP | EM):
-                chosen = self.estimator.estimate_ranked(pane, profile, weights)
-            else:
-                chosen = self.estimator.estimate(pane.rows, profile, weights=given)
-        events = pane.events
-        details = leip.details
+        alarm = None if self._tracker is None else self._tracker.alarm
+        found = describe(scope, self.profile, self.estimator, self._level, self._checked)
         return Update(
             sequence=self._sequence,
-            first=int(events.min()),
-            last=int(events.max()),
-            start=pane.start if scope.start is None else scope.start,
-            end=pane.end if scope.end is None else scope.end,
-            n=len(pane),
-            classes=profile.classes,
-            estimator=name,
-            reason=reason,
-            prior=chosen.prior,
-            weights=chosen.weights,
-            adapting_prior=shrink(chosen.prior, pane, weights, size, profile),
-            leip=leip.prior,
-            em=em.prior,
-            threshold=details["threshold"],  # type: ignore[arg-type]
-            confident=details["confident"],  # type: ignore[arg-type]
-            buffered=details["buffered"],  # type: ignore[arg-type]
-            bad=self._bad,
-            late=self._state.late,
-            thinned=pane.seen - len(pane),
-        )
-
-    def _nothing(self, scope: Scope) -> Update:
-        return Update(
-            sequence=self._sequence,
-            first=None,
-            last=None,
-            start=scope.start,
-            end=scope.end,
-            n=0,
             classes=self.profile.classes,
-            estimator="none",
-            reason="no rows in scope",
+            alarm=None if alarm is None else describe_alarm(alarm, self.profile),
+            changed_at=None if alarm is None else alarm.changed_at,
             bad=self._bad,
             late=self._state.late,
+            **found,
         )
 
     def snapshot(self) -> bytes:
@@ -330,12 +336,17 @@ class Monitor:
             "profile": self.profile.fingerprint,
             "window": to_plain(self.window),
             "estimator": to_plain(self.estimator),
+            "level": self._level,
+            "alarm": self._alarm,
+            "check": self._check,
             "max_rows": self._max_rows,
             "top_k": self._top_k,
             "on_bad": self._on_bad,
             "events": self._events,
             "sequence": self._sequence,
             "bad": self._bad,
+            "checked": self._checked,
+            "tracker": None if self._tracker is None else self._tracker.snapshot(),
             "state": self._state.snapshot(),
         }
         return binary.encode("monitor", VERSION, fields, {"adapting": self._adapting})
@@ -374,6 +385,9 @@ class Monitor:
             profile,
             from_plain("window", fields["window"]) if window is None else window,
             from_plain("estimator", fields["estimator"]) if estimator is None else estimator,
+            level=fields["level"],
+            alarm=fields["alarm"],
+            check=fields["check"],
             max_rows=fields["max_rows"],
             top_k=fields["top_k"],
             on_bad=fields["on_bad"],
@@ -382,7 +396,10 @@ class Monitor:
         monitor._events = fields["events"]
         monitor._sequence = fields["sequence"]
         monitor._bad = fields["bad"]
+        monitor._checked = fields["checked"]
         monitor._adapting = arrays["adapting"]
+        if monitor._tracker is not None:
+            monitor._tracker.restore(fields["tracker"])
         monitor._state.restore(fields["state"])
         return monitor
 

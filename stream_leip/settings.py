@@ -18,13 +18,13 @@ from stream_leip.estimators import (
     MeanPosterior,
     Share,
 )
-from stream_leip.windows import Fading, Sliding, Tumbling
+from stream_leip.windows import Adaptive, Fading, Sliding, Tumbling
 
 _TYPES: dict[str, type[Any]] = {
     each.__name__: each
     for each in (
-        Auto, BBSE, ClassifyAndCount, EM, Fading, Fixed, LEIP, MeanPosterior, RLLS, Share, Sliding,
-        Tumbling,
+        Adaptive, Auto, BBSE, ClassifyAndCount, EM, Fading, Fixed, LEIP, MeanPosterior, RLLS, Share,
+        Sliding, Tumbling,
     )
 }  # fmt: skip
 

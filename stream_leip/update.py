@@ -45,8 +45,20 @@ class Update:
         cap.
     key
         The key of the stream, where it has one.
-    low, high, memory, changed_at, alarm, check
-        None in this release.
+    low, high
+        Interval of each class's share; None where none was asked for.
+    memory
+        How many events back the estimate looks, where memory adapts; `n` and what is said of LEIP
+        and EM are those of the last 50, 100, 200, … rows, whichever is nearest to it.
+    changed_at
+        Before which event the last change was, by the alarm's estimate.
+    alarm
+        `value` and `threshold`, logarithms; `warning` (a change is likely), `raised` (it is proven)
+        and `since` which event; `classes` that moved, most first, with `direction` and
+        `deviations`; `null`, the mix that "no change" means, and `nulls`, the how-manieth it is.
+    check
+        Whether more than the class mix changed: `p`, `flagged`, `validation_share` (of the
+        uncertainty), and a `message` for people.
     """
 
     sequence: int

@@ -581,8 +581,13 @@ def test_an_update_is_plain_json() -> None:
     assert found["classes"] == ["c0", "c1", "c2"]
     assert found["first"] == 0
     assert found["last"] == 4
-    for name in ("low", "high", "memory", "changed_at", "alarm", "check", "key", "start", "end"):
+    for name in ("memory", "changed_at", "alarm", "key", "start", "end"):
         assert found[name] is None
+    assert set(found["check"]) == {"p", "flagged", "validation_share", "message"}
+    assert all(
+        low <= prior <= high
+        for low, prior, high in zip(found["low"], found["prior"], found["high"], strict=True)
+    )
     assert sum(found["confident"]) + found["buffered"] == 5
 
 

@@ -1,5 +1,7 @@
 """What an interval needs of the rows: information, pulls of the calibrator, likelihood ends."""
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -240,3 +242,39 @@ def likelihood_ends(rows, weights, source, prior, directions, support, limit):
                 r[i] = -r[i]
             low[c] = reach(r, weights, limit, prior[c])
     return up, low
+
+
+@njit(cache=True, error_model="numpy")
+def mixture_ends(weights, means, events, prior, extra, tail):
+    """Points of each class's mixture of normals with a probability of `tail` beyond them.
+
+    Its variances are twice those of a share seen in so many events: an expert may be a little off.
+    """
+    m, k = weights.shape
+    ends = np.empty((2, m))
+    centre = np.empty(k)
+    width = np.empty(k)
+    for j in range(m):
+        total = weights[j].sum()
+        shift = prior[j] - np.dot(weights[j], means[j]) / total
+        for i in range(k):
+            centre[i] = means[j, i] + shift
+            share = min(max(centre[i], 0.0), 1.0)
+            spread = 2.0 * (share * (1.0 - share) + 1.0 / events[j, i]) / events[j, i]
+            width[i] = np.sqrt(2.0 * (spread + extra[j]))
+        for side in range(2):
+            target = (tail if side == 0 else 1.0 - tail) * total
+            low = -1.0
+            high = 2.0
+            while high - low > 1e-7:
+                middle = 0.5 * (low + high)
+                below = 0.0
+                for i in range(k):
+                    if weights[j, i] > 1e-9 * total:
+                        below += weights[j, i] * 0.5 * math.erfc((centre[i] - middle) / width[i])
+                if below < target:
+                    low = middle
+                else:
+                    high = middle
+            ends[side, j] = min(max(0.5 * (low + high), 0.0), 1.0)
+    return ends[0], ends[1]

@@ -204,7 +204,10 @@ def relabel(rows, classes, spread, labels, weights, keys, ordered, behind, sourc
     keeps = (largest * _WHOLE / (ratio + largest)).astype(np.float32)
     for i in range(keys.size):
         own = labels[i]
-        top = _top(keys[i]) if ordered else rows[i, own]
+        if ordered:
+            top = _top(keys[i])
+        else:
+            top = rows[i, 0 if classes.size > 0 else own]
         if top > keeps[own]:
             best = np.int64(own)
         else:

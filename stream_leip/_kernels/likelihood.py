@@ -357,3 +357,18 @@ def maximise(rows, classes, spread, weights, source, start, tolerance, passes):
         rows, classes, spread, weights, source, prior, tolerance, passes, 1, coarse, newton
     )
     return prior, gap, used + more
+
+
+@njit(cache=True, error_model="numpy")
+def climb_by_steps(rows, classes, spread, source, start, tolerance, passes):
+    """The prior of greatest likelihood by EM steps alone, for more classes than Newton's can do."""
+    none = np.empty(0)
+    prior = start.copy()
+    g = np.empty(source.size)
+    gradient(rows, classes, spread, none, prior, source, 1, g)
+    used = 1
+    while g.max() - 1.0 > tolerance and used < passes:
+        used += _accelerate(
+            rows, classes, spread, none, source, prior, g, tolerance, passes - used, 1
+        )
+    return prior

@@ -66,16 +66,20 @@ class Estimator(Protocol):
         """
 
 
-class Ranked(Protocol):
-    """Rows from most to least confident, in full or their largest entries; see `Pane`."""
+class RowSet(Protocol):
+    """Rows in any order, in full or their largest entries."""
 
     @property
     def rows(self) -> Rows:
-        """In order."""
+        """The rows, or their entries."""
 
     @property
     def classes(self) -> NDArray[np.uint16]:
         """Whose entries the rows have; empty where they have all."""
+
+
+class Ranked(RowSet, Protocol):
+    """Rows from most to least confident; see `Pane`."""
 
     @property
     def labels(self) -> NDArray[np.uint16]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from stream_leip.arrays import Rows, Vector
 from stream_leip.open_pane import OpenPane
 from stream_leip.pane import Pane, merge_weighted
+from stream_leip.tracker import Recent, Tracked, Tracker
 from stream_leip.windows.retention import Retention
 
 # Called with rows that came too late, their times and their event numbers.
@@ -30,12 +31,15 @@ class Layout:
         Most rows to hold; None for no cap.
     on_late
         Called with what came too late.
+    tracker
+        For windows whose memory adapts.
     """
 
     m: int
     top_k: int | None = None
     max_rows: int | None = None
     on_late: OnLate | None = None
+    tracker: Tracker | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,10 @@ class Scope:
         Bounds in event time, where windows have them.
     place
         Which event of the batch ended the window.
+    tracked
+        What the tracker says at this moment, where memory adapts; its estimate is the prior.
+    recent
+        The rows that the assumption check looks at, where they are others than those of the panes.
     """
 
     panes: list[Pane]
@@ -59,6 +67,8 @@ class Scope:
     start: float | None = None
     end: float | None = None
     place: int = 0
+    tracked: Tracked | None = None
+    recent: Recent | None = None
 
     def merged(self) -> tuple[Pane | None, Vector]:
         """One pane of all rows, and a weight for each (empty for none); None if there is no row."""

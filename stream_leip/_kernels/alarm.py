@@ -1,0 +1,146 @@
+"""What is left of a wager under the least favourable mix that "no change" allows.
+
+If the source's mean row is null ∘ (1 + d) and not the null, each x is too large by 1 + d, and the
+wager won log Σ r / (1 + d) less an event. By Jensen's inequality that is at least -Σ r log(1 + d),
+so that sums of r are enough to know what is left at the least.
+"""
+
+import numpy as np
+from numba import njit
+
+from stream_leip._kernels.fast import FAST
+
+_LEAST = 3.0  # winnings below it, as logarithms, are not worth judging
+_ROUNDS = 20
+_EXACT = 1e-3
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def _left(hits, spread, u, away):
+    """-Σ hits·log(1 + away) with away = spread·u, or infinity where a share would be negative."""
+    out = 0.0
+    for j in range(hits.size):
+        d = 0.0
+        for i in range(u.size):
+            d += spread[j, i] * u[i]
+        away[j] = d
+        if d <= -0.999:
+            return np.inf
+        out -= hits[j] * np.log1p(d)
+    return out
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def _solve(matrix, ridge, b, lower, out):
+    """Solve (matrix + ridge) out = b; return out' (matrix + ridge)⁻¹ out."""
+    k = b.size
+    for i in range(k):
+        for j in range(i + 1):
+            v = matrix[i, j] + (ridge if i == j else 0.0)
+            for h in range(j):
+                v -= lower[i, h] * lower[j, h]
+            lower[i, j] = np.sqrt(max(v, 1e-300)) if i == j else v / lower[j, j]
+        v = b[i]
+        for h in range(i):
+            v -= lower[i, h] * out[h]
+        out[i] = v / lower[i, i]
+    for i in range(k - 1, -1, -1):
+        for h in range(i + 1, k):
+            out[i] -= lower[h, i] * out[h]
+        out[i] /= lower[i, i]
+    across = 0.0
+    forward = np.empty(k)
+    for i in range(k):
+        v = out[i]
+        for h in range(i):
+            v -= lower[i, h] * forward[h]
+        forward[i] = v / lower[i, i]
+        across += forward[i] ** 2
+    return across
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def _within(matrix, b, radius, lower, out):
+    """The minimum of out' matrix out / 2 - b·out over the ball of a squared radius."""
+    ridge = 1e-9 * np.trace(matrix) + 1e-12
+    across = _solve(matrix, ridge, b, lower, out)
+    for _ in range(_ROUNDS):
+        size = (out * out).sum()
+        if size <= radius * (1.0 + 1e-6):
+            break
+        # Newton's method on 1 / |out|, which is nearly linear in the ridge.
+        ridge += size / across * (np.sqrt(size / radius) - 1.0)
+        across = _solve(matrix, ridge, b, lower, out)
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def least_left(hits, events, null, spread, radius):
+    """The minimum of `_left` over u·u ≤ radius, a convex problem, by Newton's method."""
+    m, k = spread.shape
+    u = np.zeros(k)
+    away = np.zeros(m)
+    best = 0.0
+    curvature = np.empty((k, k))
+    lower = np.empty((k, k))
+    b = np.empty(k)
+    target = np.empty(k)
+    ahead = np.empty(m)
+    for _ in range(_ROUNDS):
+        curvature[:] = 0.0
+        b[:] = 0.0
+        for j in range(m):
+            slope = hits[j] / (1.0 + away[j])
+            bend = slope / (1.0 + away[j])
+            for i in range(k):
+                b[i] += spread[j, i] * (slope - events * null[j] + bend * away[j])
+                v = bend * spread[j, i]
+                for h in range(k):
+                    curvature[i, h] += v * spread[j, h]
+        _within(curvature, b, radius, lower, target)
+        step = 1.0
+        value = np.inf
+        for _ in range(8):
+            value = _left(hits, spread, u + step * (target - u), ahead)
+            if value < best:
+                break
+            step *= 0.5
+        if not value < best:
+            break
+        u += step * (target - u)
+        away[:] = ahead
+        gained = best - value
+        best = value
+        if gained < _EXACT:
+            break
+    return best
+
+
+@njit(cache=True, error_model="numpy")
+def log_values(events, won, hits, null, spread, radii):
+    """Log e-values for each radius, since each start; -inf where they cannot matter.
+
+    Parameters
+    ----------
+    events, won, hits
+        Since each start: how many events, and the wager's sums.
+    null, spread
+        The mix that "no change" means, and the factor of what is unknown about it: the mixes it
+        allows are null ∘ (1 + spread·u) with u·u up to a radius.
+    radii
+        One for each level.
+    """
+    out = np.full((radii.size, events.size), -np.inf)
+    away = np.empty(null.size)
+    for s in range(events.size):
+        if won[s] < _LEAST:
+            continue
+        b = np.dot(spread.T, hits[s] - events[s] * null)
+        length = np.sqrt((b * b).sum())
+        for level in range(radii.size):
+            # Straight towards what was hit, some way or all: if nothing is left there, it is over.
+            far = b * (np.sqrt(radii[level]) / max(length, 1e-300))
+            bound = min(_left(hits[s], spread, far, away), _left(hits[s], spread, 0.5 * far, away))
+            if won[s] + bound >= 0.0:
+                value = least_left(hits[s], events[s], null, spread, radii[level])
+                out[level, s] = won[s] + value
+    return out

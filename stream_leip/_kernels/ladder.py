@@ -1,0 +1,315 @@
+"""The ladder: estimates on the last 50, 100, 200, … rows, each renewed when a part of it is new.
+
+EM's estimate is where the expected counts N(q), linear sums over the rows, equal n·q. A rung keeps
+N and its slope at a base prior as sums over its rows, so that a window that moves on costs the rows
+that came and the rows that went, not all of them. Where rows are sure of their class N does not
+depend on q: the linear equation is then exact, and else good while the estimate is near the base.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from stream_leip._kernels import labels as ranking
+from stream_leip._kernels.fast import FAST
+from stream_leip._kernels.likelihood import climb_by_steps, maximise
+from stream_leip._kernels.mixture import PANE, RUNGS
+
+RENEW = 32  # a rung is estimated anew when one in so many of its rows is new
+FEW = 64  # up to so many classes, sums of slopes (classes²) are kept
+_OFF = 2e-3  # how far expected counts may be from n·q, in units that the noise sets
+_FAR = 0.2  # squared distance from the base, in units of the base
+_SHORT = 4 * PANE
+_TRIES = 6
+_FLOOR = 1e-6
+# How far, in all, a rung's log-likelihood may be from its maximum: hundredths of its own noise.
+_ENOUGH = 1e-4
+_PASSES = 200
+
+
+class Ladder(NamedTuple):
+    """Estimates of the rungs and the sums behind them; kernels change them in place.
+
+    Parameters
+    ----------
+    priors, sizes
+        The estimate of each rung, and how many rows it is of.
+    renewed
+        After how many events that was.
+    spans
+        From which event to which the sums are; equal where there are none.
+    bases, slopes, bends
+        The prior that the sums are at; sums of x / x·base and of its outer square.
+    curves
+        How far the linear equation was off the last time that was looked at, over the squared
+        distance from the base.
+    """
+
+    priors: Any
+    sizes: Any
+    renewed: Any
+    spans: Any
+    bases: Any
+    slopes: Any
+    bends: Any
+    curves: Any
+
+
+def fresh(source: Any) -> Ladder:
+    """The ladder before the first event."""
+    m = len(source)
+    kept = m if m <= FEW else 0
+    return Ladder(
+        np.tile(source, (RUNGS, 1)),
+        np.zeros(RUNGS),
+        np.zeros(RUNGS, np.int64),
+        np.zeros((RUNGS, 2), np.int64),
+        np.tile(source, (RUNGS, 1)),
+        np.zeros((RUNGS, kept)),
+        np.zeros((RUNGS, kept, kept)),
+        np.ones(RUNGS),
+    )
+
+
+class Estimation(NamedTuple):
+    """How rungs are estimated.
+
+    Parameters
+    ----------
+    source, source_leip
+        Source priors of EM and of LEIP.
+    spread
+        What the mass beside a row's kept entries is in proportion to.
+    edges, by_leip
+        Rungs of sizes up to each edge, and beyond the last, are estimated by LEIP or by EM.
+    share, threshold, smoothing
+        LEIP's confident share, or its threshold where the share is negative; its smoothing.
+    """
+
+    source: Any
+    source_leip: Any
+    spread: Any
+    edges: Any
+    by_leip: Any
+    share: float
+    threshold: float
+    smoothing: float
+
+
+@njit(cache=True, error_model="numpy")
+def leip(rows, classes, keys, labels, how):
+    """LEIP's prior of rows in order of arrival, whose keys have a confidence and no place yet."""
+    n = rows.shape[0]
+    counts = np.zeros(how.source.size)
+    ranking.count(labels, counts)
+    final = counts.copy()
+    placed = np.empty(n, np.uint64)
+    for i in range(n):
+        placed[i] = keys[i] | np.uint64(i)
+    behind = 0
+    threshold = how.threshold
+    if how.share >= 0.0:
+        place = (n - 1) * (1.0 - how.share)
+        begin = ranking.split(placed, n - 1 - np.int64(place))
+        placed[begin:].sort()
+        threshold, behind = ranking.quantile(placed, begin, place)
+    else:
+        placed.sort()
+    none = np.empty(0)
+    behind = ranking.confident(labels, none, placed, behind, threshold, counts)
+    counts += how.smoothing
+    ranking.relabel(
+        rows, classes, how.spread, labels, none, placed, False, behind, how.source_leip, counts,
+        final,
+    )  # fmt: skip
+    return final / final.sum()
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def _gather(rows, source, base, sign, slope, bend):
+    """Add (or take off) what rows have of the sums at `base`."""
+    n, m = rows.shape
+    ratio = base / source
+    inverse = 1.0 / source
+    x = np.empty(m)
+    for i in range(n):
+        f = 0.0
+        for j in range(m):
+            f += rows[i, j] * ratio[j]
+        r = 1.0 / f
+        for j in range(m):
+            x[j] = r * rows[i, j] * inverse[j]
+            slope[j] += sign * x[j]
+        for j in range(m):
+            v = sign * x[j]
+            for k in range(m):
+                bend[j, k] += v * x[k]
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def _factor(slope, bend, base, n, lower):
+    """Cholesky factor of n - slope + root(base) bend root(base); False where it has none."""
+    m = base.size
+    root = np.sqrt(base)
+    for j in range(m):
+        for k in range(j + 1):
+            v = bend[j, k] * root[j] * root[k]
+            if j == k:
+                v += n - slope[j]
+            for h in range(k):
+                v -= lower[j, h] * lower[k, h]
+            if j == k:
+                if not v > 1e-6 * n:
+                    return False
+                lower[j, j] = np.sqrt(v)
+            else:
+                lower[j, k] = v / lower[k, k]
+    return True
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def _move(lower, base, prior, slope, n):
+    """Move a prior to where the expected counts, linear from it on, are n times it."""
+    m = base.size
+    root = np.sqrt(base)
+    v = np.empty(m)
+    for j in range(m):
+        v[j] = prior[j] * (slope[j] - n) / root[j]
+        for h in range(j):
+            v[j] -= lower[j, h] * v[h]
+        v[j] /= lower[j, j]
+    for j in range(m - 1, -1, -1):
+        for h in range(j + 1, m):
+            v[j] -= lower[h, j] * v[h]
+        v[j] /= lower[j, j]
+    out = np.empty(m)
+    for j in range(m):
+        out[j] = max(prior[j] + v[j] * root[j], 0.05 * prior[j], _FLOOR)
+    out /= out.sum()
+    return out
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def _slope(rows, source, prior, out):
+    """Sums of x / x·prior."""
+    n, m = rows.shape
+    ratio = prior / source
+    out[:] = 0.0
+    for i in range(n):
+        f = 0.0
+        for j in range(m):
+            f += rows[i, j] * ratio[j]
+        r = 1.0 / f
+        for j in range(m):
+            out[j] += r * rows[i, j]
+    for j in range(m):
+        out[j] /= source[j]
+
+
+@njit(cache=True, error_model="numpy")
+def _polish(rows, source, lower, base, prior, enough):
+    """Move a prior on with the slope at the base, until expected counts are as good as n times it.
+
+    Returns how far they were off at first, below zero if they are not good in the end.
+    """
+    n, m = rows.shape
+    slope = np.empty(m)
+    first = 0.0
+    before = np.inf
+    for _ in range(_TRIES):
+        _slope(rows, source, prior, slope)
+        off = np.abs(prior * (slope - n)).sum() / n
+        first = max(first, off)
+        prior[:] = _move(lower, base, prior, slope, n)
+        # The move just made takes off most of what is left.
+        if off <= 4.0 * enough:
+            return first
+        if off > 0.25 * before:
+            break
+        before = off
+    return -first
+
+
+@njit(cache=True, error_model="numpy")
+def _em(rows, none, first, begin, k, ladder, how):
+    """EM's prior of the rows from event `begin` on; the first row here is event `first`."""
+    end = first + rows.shape[0]
+    n = end - begin
+    m = how.source.size
+    slope = ladder.slopes[k]
+    bend = ladder.bends[k]
+    span = ladder.spans[k]
+    lower = np.empty((m, m))
+    enough = _OFF / np.sqrt(n)
+    moved = begin - span[0] + end - span[1]
+    stale = span[1] <= begin or span[0] < first or 2 * moved > n
+    if not stale:
+        _gather(
+            rows[span[0] - first : begin - first], how.source, ladder.bases[k], -1.0, slope, bend
+        )
+        _gather(rows[span[1] - first :], how.source, ladder.bases[k], 1.0, slope, bend)
+    else:
+        ladder.bases[k] = 0.98 * ladder.priors[k] + 0.02 * how.source
+    for _ in range(_TRIES):
+        base = ladder.bases[k]
+        if stale:
+            slope[:] = 0.0
+            bend[:] = 0.0
+            _gather(rows[begin - first :], how.source, base, 1.0, slope, bend)
+        span[0] = begin
+        span[1] = end
+        if not _factor(slope, bend, base, n, lower):
+            break
+        prior = _move(lower, base, base, slope, n)
+        away = ((prior - base) ** 2 / base).sum()
+        if ladder.curves[k] * away <= enough:
+            return prior
+        if away <= _FAR:
+            # Sums at a better base would cost four times what moving on from here does.
+            off = _polish(rows[begin - first :], how.source, lower, base, prior, enough)
+            ladder.curves[k] = abs(off) / away
+            if off >= 0.0:
+                return prior
+        ladder.bases[k] = prior
+        stale = True
+    span[1] = span[0]
+    start = 0.98 * ladder.priors[k] + 0.02 * how.source
+    prior, _, _ = maximise(
+        rows[begin - first :], none, how.source, np.empty(0), how.source, start, _ENOUGH / n,
+        _PASSES,
+    )  # fmt: skip
+    return prior
+
+
+@njit(cache=True, error_model="numpy")
+def renew(ladder, rows, classes, keys, labels, first, reach, how):
+    """Estimate the rungs anew that are due; the first row here is event `first`.
+
+    Rungs that hold the same rows as a shorter one have its estimate.
+    """
+    events = first + rows.shape[0]
+    held = min(events, reach)
+    for k in range(RUNGS):
+        n = min(held, PANE << k)
+        ladder.sizes[k] = n
+        if (events - ladder.renewed[k]) * RENEW < n:
+            continue
+        ladder.renewed[k] = events
+        begin = events - n
+        if k > 0 and n == ladder.sizes[k - 1]:
+            ladder.priors[k] = ladder.priors[k - 1]
+        elif how.by_leip[np.searchsorted(how.edges, n)]:
+            part = begin - first
+            ladder.priors[k] = leip(
+                rows[part:], classes[part:] if classes.size > 0 else classes, keys[part:],
+                labels[part:], how,
+            )  # fmt: skip
+        elif classes.size > 0 or ladder.bends.shape[1] == 0 or n <= _SHORT:
+            part = begin - first
+            ladder.priors[k] = climb_by_steps(
+                rows[part:], classes[part:] if classes.size > 0 else classes, how.spread,
+                how.source, 0.98 * ladder.priors[k] + 0.02 * how.source, _ENOUGH / n, _PASSES,
+            )  # fmt: skip
+        else:
+            ladder.priors[k] = _em(rows, classes, first, begin, k, ladder, how)

@@ -1,0 +1,208 @@
+"""The alarm: whether the class mix changed, whatever the validation set leaves open."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stream_leip import binary
+from stream_leip._kernels import alarm as kernel
+from stream_leip._kernels.mixture import PANE, Wager
+from stream_leip.arrays import Matrix, Vector
+
+# Logarithms. The warning's is placed so that few streams without a change ever warn, by
+# benchmarks/alarm.py; the other follows from its level.
+WARNING = float(np.log(20.0))
+# A group whose count is so many deviations from what the null expects has moved.
+_MOVED = 3.0
+# A start that has so much of the largest log e-value may be where the change was.
+_MOST = 0.75
+_RAISED, _WARNED = 0, 1
+
+
+class Move(NamedTuple):
+    """A group of classes whose share moved, and by how many deviations, down below zero."""
+
+    group: int
+    deviations: float
+
+
+class Start(NamedTuple):
+    """The wager's sums when it was so many panes old."""
+
+    panes: int
+    won: float
+    hits: Vector
+
+
+class Alarm:
+    """Bets against "no change", and says when the winnings cannot be luck.
+
+    A mixture that predicts better than the null wins. The e-value is what is left of the winnings
+    under the one mix that explains them best of those that "no change" allows. The wager starts
+    anew at pane 0 and at the last two multiples of every power of two, so that a change long after
+    the beginning is found as fast as one near it.
+
+    Parameters
+    ----------
+    level
+        Of all streams without a change, at most this share ever raise the alarm.
+    wager
+        What the mixture of experts has won so far.
+    null, covariance
+        The mix that "no change" means at first, and what is left open of it.
+    """
+
+    def __init__(self, level: float, wager: Wager, null: Vector, covariance: Matrix) -> None:
+        self.level = level
+        self.wager = wager
+        self.nulls = 0
+        self.begin(0, null, covariance)
+
+    def begin(self, event: int, null: Vector, covariance: Matrix) -> None:
+        """Start the wager anew at a pane's end, against a null."""
+        self.nulls += 1
+        self.origin = event
+        self.null = null.copy()
+        grouped = np.zeros((len(self.wager.null), len(null)))
+        grouped[self.wager.groups, np.arange(len(null))] = 1.0
+        self.covariance = grouped @ covariance @ grouped.T
+        self.wager.null[:] = grouped @ null
+        self.wager.won[:] = 0.0
+        self.wager.hits[:] = 0.0
+        self._starts = [self._start(0)]
+        self._calibrate()
+        self.value = 0.0
+        self.warned_at: int | None = None
+        self.raised_at: int | None = None
+        self.changed_at: int | None = None
+        self.moves: tuple[Move, ...] = ()
+
+    def _calibrate(self) -> None:
+        """Set the thresholds; all nulls after the first may cry wolf as often as it may."""
+        null = self.wager.null
+        self._spread = _factor(self.covariance / np.outer(null, null))
+        spend = self.level / max(1, self.nulls * (self.nulls - 1))
+        # Importing it takes longer than all of stream_leip, and not every monitor has an alarm.
+        from scipy.special import chdtri  # noqa: PLC0415
+
+        free = self._spread.shape[1]
+        self._radii = np.array([chdtri(free, spend / 2.0), chdtri(free, 0.5)])
+        self.threshold = float(np.log(2.0 / spend))
+
+    @property
+    def warning(self) -> bool:
+        """Whether a change from the null is likely."""
+        return self.warned_at is not None
+
+    @property
+    def raised(self) -> bool:
+        """Whether a change from the null is proven; it stays so until the wager begins anew."""
+        return self.raised_at is not None
+
+    def _start(self, panes: int) -> Start:
+        return Start(panes, float(self.wager.won[0]), self.wager.hits.copy())
+
+    def end_pane(self, events: int) -> bool:
+        """Take the wager's sums at the end of a pane; return whether the alarm's state changed."""
+        if self.raised:
+            return False
+        before = self.warning, self.raised
+        if self.wager.won[0] - min(start.won for start in self._starts) >= WARNING:
+            self._judge(events)
+        else:
+            self.value, self.warned_at = 0.0, None
+        panes = (events - self.origin) // PANE
+        keep = _starts(panes)
+        self._starts = [start for start in self._starts if start.panes in keep]
+        self._starts.append(self._start(panes))
+        return before != (self.warning, self.raised)
+
+    def _judge(self, events: int) -> None:
+        panes = np.array([start.panes for start in self._starts])
+        seen = (events - self.origin - PANE * panes).astype(np.float64)
+        won = self.wager.won[0] - np.array([start.won for start in self._starts])
+        hits = self.wager.hits - np.stack([start.hits for start in self._starts])
+        values = kernel.log_values(seen, won, hits, self.wager.null, self._spread, self._radii)
+        proven = _log_sum(values[_RAISED] - np.log((panes + 1.0) * (panes + 2.0)))
+        warned = _log_sum(values[_WARNED]) >= WARNING
+        self.value = max(proven, 0.0)
+        if proven >= self.threshold:
+            self.raised_at = events
+        if not (warned or self.raised):
+            self.warned_at = None
+            return
+        if self.warned_at is None:
+            self.warned_at = events
+        # Before the change the wager wins next to nothing: the last start with most of it is near.
+        likely = values[_WARNED if warned else _RAISED]
+        start = int(np.flatnonzero(likely >= _MOST * likely.max())[-1])
+        self.changed_at = self.origin + PANE * int(panes[start])
+        self.moves = self._moves(hits[start], seen[start])
+
+    def _moves(self, hits: Vector, n: float) -> tuple[Move, ...]:
+        """What moved, most first: counts against those the null expects."""
+        null = self.wager.null
+        variance = n * null * (1.0 - null) + n**2 * np.diag(self.covariance)
+        deviations = (hits - n * null) / np.sqrt(variance)
+        order = np.argsort(-np.abs(deviations), kind="stable")
+        most = [g for g in order if abs(deviations[g]) >= _MOVED] or [order[0]]
+        return tuple(Move(int(g), float(deviations[g])) for g in most)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values and bytes."""
+        plain = {
+            "nulls": self.nulls,
+            "origin": self.origin,
+            "value": self.value,
+            "warned_at": self.warned_at,
+            "raised_at": self.raised_at,
+            "changed_at": self.changed_at,
+            "moves": [tuple(move) for move in self.moves],
+        }
+        arrays = {
+            "null": self.null,
+            "covariance": self.covariance,
+            "panes": np.array([start.panes for start in self._starts]),
+            "won": np.array([start.won for start in self._starts]),
+            "hits": np.stack([start.hits for start in self._starts]),
+        }
+        arrays |= {f"wager.{name}": each for name, each in self.wager._asdict().items()}
+        return {"fields": plain, "arrays": binary.encode("alarm", 1, {}, arrays)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over the state that `snapshot` gave."""
+        plain = state["fields"]
+        self.nulls, self.origin = plain["nulls"], plain["origin"]
+        _, arrays = binary.decode(state["arrays"], "alarm", 1)
+        for name, mine in self.wager._asdict().items():
+            mine[...] = arrays.pop(f"wager.{name}")
+        self.null, self.covariance = arrays["null"], arrays["covariance"]
+        self._calibrate()
+        lines = zip(arrays["panes"].tolist(), arrays["won"].tolist(), arrays["hits"], strict=True)
+        self._starts = [Start(*line) for line in lines]
+        self.value = plain["value"]
+        self.warned_at, self.raised_at = plain["warned_at"], plain["raised_at"]
+        self.changed_at = plain["changed_at"]
+        self.moves = tuple(Move(*move) for move in plain["moves"])
+
+
+def _starts(panes: int) -> set[int]:
+    """Pane 0 and the last two multiples of every power of two up to `panes`."""
+    found = {0}
+    for power in range(panes.bit_length()):
+        last = panes >> power
+        found |= {last << power, (last - 1) << power}
+    return found
+
+
+def _factor(covariance: Matrix) -> Matrix:
+    """A factor of a covariance in as many directions as it has."""
+    values, vectors = np.linalg.eigh(covariance)
+    kept = values > 1e-9 * values[-1]
+    found: Matrix = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
+    return found
+
+
+def _log_sum(logs: Vector) -> float:
+    top = float(logs.max())
+    return top + float(np.log(np.exp(logs - top).sum())) if top > -np.inf else -np.inf

@@ -1,0 +1,346 @@
+"""The tracker: follows the class mix with a memory that adapts, and raises the alarm."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_leip import binary
+from stream_leip._kernels import labels as ranking
+from stream_leip._kernels import ladder as ladders
+from stream_leip._kernels import mixture as mixtures
+from stream_leip._kernels.joint import take_sparse
+from stream_leip._kernels.labels import INDEX
+from stream_leip._kernels.mixture import EXPERTS, PANE, RUNGS, Wager
+from stream_leip.alarm import Alarm
+from stream_leip.arrays import Matrix, Rows, Vector
+from stream_leip.errors import InputError
+from stream_leip.estimators import EM, LEIP, Auto, Estimator, Fixed
+from stream_leip.estimators.estimate import ALL_CLASSES, NO_WEIGHTS
+from stream_leip.estimators.threshold import confident_share
+from stream_leip.interval import covariance
+from stream_leip.pane import Pane
+from stream_leip.profile import SourceProfile
+
+VERSION = 1
+LONGEST = PANE << (RUNGS - 1)
+# After a change the estimate becomes the new null when it looks back on so many events.
+_SETTLED = 1000
+# And a raised alarm stays for so many, however late it came.
+_SEEN = 500
+_SMALLEST = 4 * PANE
+
+
+@dataclass(frozen=True, eq=False)
+class Tracked:
+    """What the tracker says at one moment.
+
+    Parameters
+    ----------
+    prior
+        The class mix.
+    memory
+        How many events back the estimate looks: the mean over its experts.
+    weights, means, events
+        Of each class's experts, classes × experts: weight, share, and events it counts for.
+    """
+
+    prior: Vector
+    memory: float
+    weights: Matrix
+    means: Matrix
+    events: Matrix
+
+
+class Recent(NamedTuple):
+    """The newest rows in order of arrival; see `RowSet`."""
+
+    rows: Rows
+    classes: NDArray[np.uint16]
+
+
+class Tracker:
+    """Experts on a ladder of windows, mixed by how well they predict what comes next.
+
+    Parameters
+    ----------
+    profile
+        The source.
+    estimator
+        Of the rungs: `LEIP`, `EM`, or `Auto` for the one that is best at each rung's size.
+    alarm
+        The share of streams without a change that may ever raise the alarm; None for no alarm.
+    top_k
+        How many entries of a row are kept; None for all.
+    max_rows
+        The ladder ends at the last rung that is no longer than this.
+    """
+
+    def __init__(
+        self,
+        profile: SourceProfile,
+        estimator: Estimator,
+        alarm: float | None = None,
+        top_k: int | None = None,
+        max_rows: int | None = None,
+    ) -> None:
+        if max_rows is not None and max_rows < PANE:
+            raise InputError(f"max_rows: {max_rows!r}; adaptive memory needs {PANE} rows or more")
+        m = len(profile.classes)
+        self._profile = profile
+        self._how = _estimation(profile, estimator)
+        self._ranks = bool(self._how.by_leip.any())
+        self._reach = LONGEST
+        while max_rows is not None and self._reach > max_rows:
+            self._reach //= 2
+        # Beyond the longest rung, the rows that its sums still hold until it is renewed.
+        self._held = self._reach + self._reach // ladders.RENEW + PANE
+        self._source = profile.soft_prior
+        self._mixture = mixtures.fresh(self._source, joint_only=top_k is not None)
+        self._ladder = ladders.fresh(self._source)
+        self._wager = mixtures.no_wager()
+        self.alarm: Alarm | None = None
+        if alarm is not None:
+            self._wager = _wager(profile)
+            self.alarm = Alarm(alarm, self._wager, self._source, self._source_covariance())
+        self._rows = np.empty((_SMALLEST, top_k or m), np.float32)
+        self._classes = np.empty((_SMALLEST, top_k), np.uint16) if top_k else ALL_CLASSES
+        self._keys = np.empty(_SMALLEST if self._ranks else 0, np.uint64)
+        self._labels = np.empty(_SMALLEST if self._ranks else 0, np.uint16)
+        self._n = 0
+        self.events = 0
+
+    @property
+    def room(self) -> int:
+        """How many events are missing to the end of the pane."""
+        return PANE - self.events % PANE
+
+    def append(self, rows: Rows) -> bool:
+        """Take rows, no more than there is room for in the pane; return whether it ended.
+
+        With the pane's end the mixture is renewed; see `changed`.
+        """
+        n = len(rows)
+        self._make_room(n)
+        place = slice(self._n, self._n + n)
+        if self._classes.shape[1]:
+            ranking.largest_entries(rows, self._rows[place], self._classes[place])
+        else:
+            self._rows[place] = rows
+        self._n += n
+        self.events += n
+        return self.events % PANE == 0
+
+    def _make_room(self, more: int) -> None:
+        """Grow by doubling; where rows have left every rung, move the others to the front."""
+        if self._n + more <= len(self._rows):
+            return
+        most = self._held + max(PANE, self._held // 4)
+        if len(self._rows) < most:
+            size = min(2 * len(self._rows), most)
+            self._rows = _resized(self._rows, size)
+            if self._classes.shape[1]:
+                self._classes = _resized(self._classes, size)
+            if self._ranks:
+                self._keys, self._labels = _resized(self._keys, size), _resized(self._labels, size)
+            self._make_room(more)
+            return
+        gone = self._n - self._held
+        kept = self._n - gone
+        for array in (self._rows, self._classes, self._keys, self._labels):
+            if array.size:
+                array[:kept] = array[gone : self._n]
+        self._n = kept
+
+    def follow(self, rows: Rows) -> None:
+        """Take any number of rows, for the alarm's sake."""
+        begin = 0
+        while begin < len(rows):
+            end = min(begin + self.room, len(rows))
+            if self.append(rows[begin:end]):
+                self.end_pane()
+            begin = end
+
+    @property
+    def prior(self) -> Vector:
+        """The class mix at the end of the last pane."""
+        found: Vector = self._mixture.estimate.copy()
+        return found
+
+    @property
+    def memory(self) -> float:
+        """How many events back that looks."""
+        return float(mixtures.memory(self._mixture, self._ladder.sizes))
+
+    def reset_alarm(self) -> None:
+        """Let the source be the null again."""
+        assert self.alarm is not None
+        self.alarm.nulls = 0
+        self.alarm.begin(self.events - self.events % PANE, self._source, self._source_covariance())
+
+    def _source_covariance(self) -> Matrix:
+        """What the validation set leaves open of its mean row."""
+        found: Matrix = self._profile.evidence.covariance / self._profile.validation.n
+        return found
+
+    def end_pane(self) -> bool:
+        """Renew the mixture with the pane that ended; return whether the alarm's state changed."""
+        first = self._n - PANE
+        self._judge(self._mixture, self._ladder, self._wager, first)
+        if self.alarm is None:
+            return False
+        changed = self.alarm.end_pane(self.events)
+        return self._settle() or changed
+
+    def _judge(
+        self, mixture: mixtures.Mixture, ladder: ladders.Ladder, wager: Wager, first: int
+    ) -> None:
+        """Have the rows from `first` on judge the experts, and renew these."""
+        rows, classes = self._rows[: self._n], self._classes[: self._n]
+        keys, labels = self._keys[: self._n], self._labels[: self._n]
+        if self._classes.shape[1]:
+            take_sparse(mixture, wager, rows[first:], classes[first:], self._source)
+        else:
+            mixtures.take(mixture, wager, rows[first:], self._source)
+        self._rank(slice(first, self._n))
+        ladders.renew(
+            ladder, rows, classes, keys, labels, self.events - self._n, self._reach, self._how
+        )
+        mixtures.end_pane(mixture, ladder.priors, ladder.sizes, self._source)
+
+    def _rank(self, part: slice) -> None:
+        """Label rows, and key them by confidence, where some rung is LEIP's."""
+        if not self._ranks:
+            return
+        rows, keys, labels = self._rows[part], self._keys[part], self._labels[part]
+        if self._classes.shape[1]:
+            ranking.rank_sparse(rows, self._classes[part], keys, labels)
+        else:
+            ranking.rank(rows, rows.view(np.int32), keys, labels)
+        keys &= ~INDEX
+
+    def _settle(self) -> bool:
+        """Once enough is known of the mix after a change, make it the null."""
+        alarm = self.alarm
+        if alarm is None or alarm.raised_at is None or alarm.changed_at is None:
+            return False
+        since = self.events - alarm.changed_at
+        if since < _SETTLED or self.events - alarm.raised_at < _SEEN:
+            return False
+        if self.memory < _SETTLED:
+            return False
+        rung = min(int(np.log2(since / PANE)), RUNGS - 1)
+        pane = self.pane(min(PANE << rung, self._reach))
+        alarm.begin(
+            self.events, self.prior, covariance(pane, self._profile, NO_WEIGHTS, self.prior)
+        )
+        return True
+
+    def now(self) -> Tracked:
+        """What is known at this moment; nothing changes by it."""
+        mixture, ladder = self._mixture, self._ladder
+        over = self.events % PANE
+        if over:
+            mixture = mixtures.Mixture(*(each.copy() for each in mixture))
+            ladder = ladders.Ladder(*(each.copy() for each in ladder))
+            self._judge(mixture, ladder, mixtures.no_wager(), self._n - over)
+        return self._components(mixture, ladder)
+
+    def _components(self, mixture: mixtures.Mixture, ladder: ladders.Ladder) -> Tracked:
+        shape = len(self._source), EXPERTS
+        weights, means, events = np.empty(shape), np.empty(shape), np.empty(shape)
+        memory = mixtures.components(
+            mixture, ladder.sizes, float(self._profile.validation.n), weights, means, events
+        )
+        return Tracked(mixture.estimate.copy(), float(memory), weights, means, events)
+
+    def nearest(self, memory: float) -> int:
+        """The length of the rung nearest to a memory, on a logarithmic scale."""
+        rung = round(float(np.log2(max(memory, 1.0) / PANE)))
+        return min(PANE << min(max(rung, 0), RUNGS - 1), self._reach, self.events)
+
+    def pane(self, n: int) -> Pane:
+        """The last `n` rows as a pane."""
+        part = slice(self._n - n, self._n)
+        numbers = np.arange(self.events - n, self.events)
+        return Pane.seal(self._rows[part], numbers, self._classes[part], len(self._source))
+
+    def recent(self, most: int) -> Recent:
+        """The last rows, at most so many; they are overwritten as more come."""
+        part = slice(max(0, self._n - most, self._n - self._reach), self._n)
+        return Recent(self._rows[part], self._classes[part])
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values and bytes."""
+        held = slice(max(0, self._n - self._held), self._n)
+        arrays: binary.Arrays = {
+            "rows": self._rows[held],
+            "classes": self._classes[held],
+            **{f"mixture.{name}": each for name, each in self._mixture._asdict().items()},
+            **{f"ladder.{name}": each for name, each in self._ladder._asdict().items()},
+        }
+        return {
+            "events": self.events,
+            "arrays": binary.encode("tracker", VERSION, {}, arrays),
+            "alarm": None if self.alarm is None else self.alarm.snapshot(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over the state that `snapshot` gave."""
+        _, arrays = binary.decode(state["arrays"], "tracker", VERSION)
+        for prefix, mine in (("mixture", self._mixture), ("ladder", self._ladder)):
+            for name, each in mine._asdict().items():
+                each[...] = arrays[f"{prefix}.{name}"]
+        self.events = state["events"]
+        n = len(arrays["rows"])
+        self._make_room(n)
+        self._n = n
+        self._rows[:n] = arrays["rows"]
+        if self._classes.shape[1]:
+            self._classes[:n] = arrays["classes"]
+        self._rank(slice(0, n))
+        if self.alarm is not None:
+            self.alarm.restore(state["alarm"])
+
+
+def _estimation(profile: SourceProfile, estimator: Estimator) -> ladders.Estimation:
+    """How the kernels estimate a rung."""
+    leip = estimator if isinstance(estimator, LEIP) else LEIP()
+    em = estimator if isinstance(estimator, EM) else EM()
+    sizes = np.array(profile.replay.sizes, np.float64)
+    if isinstance(estimator, Auto):
+        edges = np.sqrt(sizes[:-1] * sizes[1:])
+        by_leip = np.array([profile.replay.best(size) == "LEIP" for size in sizes])
+    elif isinstance(estimator, LEIP | EM):
+        edges, by_leip = np.empty(0), np.array([isinstance(estimator, LEIP)])
+    else:
+        raise InputError(
+            f"estimator: {estimator!r} has no place on the ladder of adaptive memory; use auto, "
+            "LEIP or EM, or another window, such as Tumbling(count=1000)"
+        )
+    fixed = isinstance(leip.threshold, Fixed)
+    share = -1.0 if fixed else confident_share(leip.threshold, profile)[0]
+    return ladders.Estimation(
+        profile.prior(em.prior),
+        profile.prior(leip.prior),
+        profile.soft_prior,
+        edges,
+        by_leip,
+        share,
+        leip.threshold.threshold if isinstance(leip.threshold, Fixed) else 0.0,
+        float(leip.smoothing),
+    )
+
+
+def _wager(profile: SourceProfile) -> Wager:
+    features = profile.evidence.features
+    source = features.group(profile.soft_prior)
+    g = len(source)
+    return Wager(features.groups, source, source.copy(), np.zeros(1), np.zeros(g))
+
+
+def _resized(array: NDArray[Any], size: int) -> NDArray[Any]:
+    other = np.empty((size, *array.shape[1:]), array.dtype)
+    other[: len(array)] = array
+    return other

@@ -1,0 +1,126 @@
+"""Adaptive memory: nobody has to choose a window's length."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_leip._kernels.mixture import PANE
+from stream_leip.arrays import Rows, Vector
+from stream_leip.errors import InputError
+from stream_leip.tracker import LONGEST, Tracker
+from stream_leip.windows.state import Layout, Scope, WindowState
+
+# Rows that the assumption check looks at: enough to see much, few enough to be of the present.
+_CHECKED = 2000
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """As much of the past as still tells about the present, found anew every 50 events.
+
+    Experts look at the last 50, 100, 200, … 25,600 events, at trends between these, at the last few
+    events only, and at the source; they are mixed by how well they predict what comes next, for the
+    whole mix and for each class. An update's `memory` says how far back the mixture looks.
+
+    Parameters
+    ----------
+    every
+        Events from one update to the next, a multiple of 50. One more comes at once whenever the
+        alarm changes its state.
+
+    Examples
+    --------
+    >>> from stream_leip import Adaptive
+    >>> Adaptive(every=500)
+    Adaptive(every=500)
+    """
+
+    every: int = 1000
+
+    def __post_init__(self) -> None:
+        every: object = self.every
+        whole = isinstance(every, int | np.integer) and not isinstance(every, bool)
+        if not whole or self.every < PANE or self.every % PANE:
+            raise InputError(
+                f"every: {self.every!r}; use a multiple of {PANE} events, such as 1000"
+            )
+
+    def open(self, layout: Layout) -> WindowState:
+        """A state with nothing in it."""
+        assert layout.tracker is not None
+        return AdaptiveState(int(self.every), layout.tracker)
+
+
+class AdaptiveState:
+    """Panes of 50 events, followed by a tracker; an update when it is due, or the alarm changes."""
+
+    needs_time = False
+    late = 0  # without event time, nothing is
+
+    def __init__(self, every: int, tracker: Tracker) -> None:
+        self._every = every
+        self._tracker = tracker
+        # Earliest and latest time of each pane, as far back as a rung can reach.
+        self._times: deque[tuple[float, float] | None] = deque(maxlen=LONGEST // PANE + 1)
+
+    def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
+        """Take one row, of shape (1, m)."""
+        times = None if time is None else np.array([time])
+        return list(self.add(row, times, np.empty(0, np.int64)))
+
+    def add(self, rows: Rows, times: Vector | None, events: NDArray[np.int64]) -> Iterator[Scope]:
+        """Take rows; each scope must be used before the next is asked for."""
+        tracker = self._tracker
+        begin = 0
+        while begin < len(rows):
+            end = min(begin + tracker.room, len(rows))
+            self._note(None if times is None else times[begin:end])
+            if tracker.append(rows[begin:end]):
+                changed = tracker.end_pane()
+                if changed or tracker.events % self._every == 0:
+                    yield self._scope(end - 1)
+            begin = end
+
+    def _note(self, times: Vector | None) -> None:
+        """Widen the bounds of the open pane."""
+        if self._tracker.events % PANE == 0:
+            self._times.append(None)
+        if times is not None and len(times):
+            span = float(times.min()), float(times.max())
+            last = self._times[-1]
+            self._times[-1] = (
+                span if last is None else (min(last[0], span[0]), max(last[1], span[1]))
+            )
+
+    def _scope(self, place: int) -> Scope:
+        tracker = self._tracker
+        if not tracker.events:
+            return Scope([], None)
+        tracked = tracker.now()
+        n = tracker.nearest(tracked.memory)
+        panes = -(-tracker.events // PANE) - (tracker.events - n) // PANE
+        spans = [span for span in list(self._times)[-panes:] if span is not None]
+        start = min((low for low, _ in spans), default=None)
+        end = max((high for _, high in spans), default=None)
+        recent = tracker.recent(_CHECKED)
+        return Scope([tracker.pane(n)], None, start, end, place, tracked, recent)
+
+    def advance(self, time: float) -> Iterator[Scope]:
+        """Event time ends no window here."""
+        return iter(())
+
+    def now(self) -> Scope:
+        """What is in scope at this moment, the open pane included."""
+        return self._scope(0)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values and bytes; the tracker has its own."""
+        return {"times": list(self._times)}
+
+    def restore(self, fields: dict[str, Any]) -> None:
+        """Take over the state that `snapshot` gave."""
+        self._times.extend(None if span is None else tuple(span) for span in fields["times"])
