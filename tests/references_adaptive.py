@@ -1,4 +1,4 @@
-"""Adaptive memory as its recipe says it: whole streams, slow, and nothing shared with the package."""
+"""Adaptive memory as its recipe says it: whole streams, slow, nothing shared with the package."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ RATES = (1e-4, 1e-3, 1e-2, 1e-1)
 def em(x: Array, start: Array) -> Array:
     prior = start
     for _ in range(2000):
-        ahead = prior * (x / (x @ prior)[:, None]).mean(axis=0)
+        ahead: Array = prior * (x / (x @ prior)[:, None]).mean(axis=0)
         if np.abs(ahead - prior).sum() < 1e-7:
             return ahead
         prior = ahead
@@ -70,7 +70,7 @@ def climb() -> Array:
     return matrix
 
 
-def track(rows: Array, bets: Array, source: Array) -> Array:
+def track(rows: Array, bets: Array, source: Array) -> Array:  # noqa: PLR0915  (one recipe)
     """The prior at each pane's end. Experts: 20 of the ladder, 5 restarts, and the carried one."""
     x = rows.astype(np.float64) / source
     m, panes = len(source), len(bets)

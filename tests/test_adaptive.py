@@ -22,7 +22,6 @@ from stream_leip import (
     Update,
     fit_profile,
 )
-from stream_leip._kernels import ladder as ladders
 from stream_leip._kernels import mixture as mixtures
 from stream_leip._kernels.likelihood import maximise
 from stream_leip.tracker import Tracker
@@ -162,7 +161,8 @@ def moving(n: int, rng: np.random.Generator) -> NDArray[Any]:
     first, second = rng.dirichlet(np.ones(10), 2)
     share = np.linspace(0, 1, n)[:, None]
     mix = np.where(share < 0.6, (1 - share) * first + share * second, first[::-1])
-    return (mix.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    labels: NDArray[Any] = (mix.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    return labels
 
 
 @pytest.mark.parametrize("name", ["mnist_mlp", "cifar10_resnet20"])
@@ -207,7 +207,7 @@ def test_rungs_are_the_batch_estimates_of_their_rows(by_leip: bool) -> None:
         tracker.append(rows[50 * pane : 50 * pane + 50])
         tracker.end_pane()
     ladder = tracker._ladder
-    for k in range(ladders.RUNGS):
+    for k in range(mixtures.RUNGS):
         end = int(ladder.renewed[k])
         n = min(50 << k, end)
         part = rows[end - n : end]
@@ -230,8 +230,7 @@ def test_memory_is_long_at_rest_and_short_after_a_change() -> None:
     for update in monitor.update_many(at_rest):
         assert update.alarm is not None
         assert not update.alarm["raised"]
-        assert update.memory is not None
-    assert update.memory > 3000
+    assert (update.memory or 0) > 3000
     updates = monitor.update_many(after)
     raised = next(u for u in updates if u.alarm is not None and u.alarm["raised"])
     assert raised.last is not None
@@ -339,7 +338,7 @@ def test_wrong_settings_are_refused(arguments: dict[str, Any], message: str) -> 
 
 @pytest.mark.parametrize("every", [0, 49, 60, -50, 2.5, True, None])
 def test_updates_come_every_so_many_panes(every: Any) -> None:
-    with pytest.raises(InputError, match="every: .*; use a multiple of 50"):
+    with pytest.raises(InputError, match=r"every: .*; use a multiple of 50"):
         Adaptive(every=every)
 
 
