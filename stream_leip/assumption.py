@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from stream_leip._kernels.assumption import feature_sums
 from stream_leip.arrays import Matrix, Vector
+from stream_leip.errors import InputError
 from stream_leip.estimators.estimate import RowSet
 from stream_leip.evidence import FEWEST
 from stream_leip.profile import SourceProfile
-from stream_leip.validation import FeatureView
+from stream_leip.validation import ClassFeatures, FeatureView
 
 THRESHOLD = 0.02
 SPENT = 0.05
@@ -36,14 +37,27 @@ class Moments:
         The sum of each feature.
     products
         The sum of the products of each two.
+    top_k
+        How many entries of a row were known; 0 for all.
     """
 
     n: int
     total: Vector
     products: Matrix
+    top_k: int = 0
 
     def __add__(self, other: "Moments") -> "Moments":
-        return Moments(self.n + other.n, self.total + other.total, self.products + other.products)
+        if self.top_k != other.top_k:
+            raise InputError(
+                f"moments: rows of {self.top_k} entries and of {other.top_k} do not add up; "
+                "use one top_k"
+            )
+        return Moments(
+            self.n + other.n,
+            self.total + other.total,
+            self.products + other.products,
+            self.top_k,
+        )
 
 
 @dataclass(frozen=True)
@@ -79,13 +93,14 @@ class Check:
 
 def moments(ranked: RowSet, profile: SourceProfile) -> Moments:
     """Sum up the check's features of some rows."""
-    features = profile.evidence.features
+    top_k = ranked.classes.shape[1]
+    features = profile.evidence_of(top_k).features
     spread = profile.soft_prior
     total, products = feature_sums(
         ranked.rows, ranked.classes, spread, features.groups, features.group(spread),
         features.centres, features.factor, features.offset,
     )  # fmt: skip
-    return Moments(len(ranked.rows), total, products)
+    return Moments(len(ranked.rows), total, products, top_k)
 
 
 def spend(window: int) -> float:
@@ -128,7 +143,7 @@ def check(
     >>> judge(shifted), judge(0.5 * shifted)
     (False, True)
     """
-    features = profile.evidence.features
+    features = profile.evidence_of(seen.top_k).features
     if seen.n < 2:
         return Check(1.0, False, 0.0, f"{seen.n} rows are too few to check what changed")
     start = features.group(em_prior)
@@ -136,7 +151,7 @@ def check(
     summed, share = _test(seen, features.summed, start)
     p = min(1.0, 2.0 * min(by_slot, summed))
     flagged = p < threshold
-    return Check(p, flagged, share, _say(p, flagged, share, profile))
+    return Check(p, flagged, share, _say(p, flagged, share, weak_classes(features), profile))
 
 
 def _test(seen: Moments, view: FeatureView, start: Vector) -> tuple[float, float]:
@@ -183,13 +198,14 @@ def _invert(gram: Matrix) -> tuple[Matrix, int]:
     return (some / values[kept]) @ some.T, int(kept.sum())
 
 
-def weak_classes(profile: SourceProfile) -> NDArray[np.int64]:
+def weak_classes(features: ClassFeatures) -> NDArray[np.int64]:
     """The classes of so few validation rows that the check sees little of them."""
-    features = profile.evidence.features
     return np.flatnonzero(features.counts[features.groups] < FEWEST)
 
 
-def _say(p: float, flagged: bool, share: float, profile: SourceProfile) -> str:
+def _say(
+    p: float, flagged: bool, share: float, few: NDArray[np.int64], profile: SourceProfile
+) -> str:
     sure = f"p = {p:.2g}" if p >= 1e-4 else "p < 0.0001"
     verdict = (
         "the inputs changed in a way a new class mix does not explain"
@@ -197,7 +213,7 @@ def _say(p: float, flagged: bool, share: float, profile: SourceProfile) -> str:
         else "nothing says that more than the class mix changed"
     )
     text = f"{verdict} ({sure}; the validation set causes {share:.0%} of the uncertainty)"
-    weak = [profile.classes[c] for c in weak_classes(profile)]
+    weak = [profile.classes[c] for c in few]
     if weak:
         text += (
             f"; weak for {', '.join(weak[:3])}{', …' if len(weak) > 3 else ''}: "

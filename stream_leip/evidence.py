@@ -1,6 +1,6 @@
 """From calibrated validation rows to the evidence that intervals, alarm and check need."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,16 @@ def gather(
     rows: Rows, labels: Labels, logits: Matrix, calibrator: Calibrator, seed: int
 ) -> Evidence:
     """Evidence from calibrated rows, their labels, and the logits they were made of."""
-    posterior = np.maximum(rows.astype(np.float64), FLOOR)
-    posterior /= posterior.sum(axis=1, keepdims=True)
+    posterior = _posterior(rows)
     fitted = _Fitted.of(posterior, labels, logits, calibrator)
     kept = _keep(labels, posterior.shape[1], np.random.default_rng(seed))
+    hard = fitted.covariance(fitted.hard_influence())
+    # With biases the mean posterior is the share of the labels, whatever the rows.
+    same = calibrator.method in ("BCTS", "VS")
     return Evidence(
         np.cov(posterior.T),
-        fitted.covariance(fitted.soft_influence()),
-        fitted.covariance(fitted.hard_influence()),
+        hard if same else fitted.covariance(fitted.soft_influence()),
+        hard,
         _predict_normaliser(posterior, logits, calibrator),
         rows[kept],
         labels[kept],
@@ -54,6 +56,10 @@ def _keep(labels: Labels, m: int, rng: np.random.Generator) -> NDArray[np.int64]
 @dataclass(frozen=True, eq=False)
 class _Fitted:
     """How each validation row pulls at the calibrator's parameters: pinv(information) · score.
+
+    A row that pulls the fit towards itself looks better fitted than it is; dividing by one less its
+    leverage makes up for that (as in a jackknife), which matters where many parameters were fitted
+    to few rows.
 
     The parameters are the scales, then, where the method has them, the biases. A scale's direction
     is the logarithm of the row for a scale in common (as good as the logits when there are biases,
@@ -88,6 +94,8 @@ class _Fitted:
         if fitted.stop:
             inverse = np.linalg.pinv(information[fitted, fitted], rcond=1e-9, hermitian=True)
             influence[:, fitted] = score[:, fitted] @ inverse
+            pulled = np.einsum("ij,ij->i", score, influence) / len(labels)
+            influence /= 1.0 - _leverage(pulled, posterior[np.arange(len(labels)), labels])[:, None]
         return cls(posterior, labels, scales, information, influence)
 
     def soft_influence(self) -> Matrix:
@@ -110,6 +118,11 @@ class _Fitted:
         influence[:, self.scales :] -= of_log_prior
         found: Matrix = influence.T @ influence / float(len(influence)) ** 2
         return found
+
+
+def _leverage(pulled: Vector, likelihood: Vector) -> Vector:
+    """How far each row is fitted by itself, along its residual: its pull over Pearson's χ²."""
+    return np.clip(pulled * likelihood / np.maximum(1.0 - likelihood, FLOOR), 0.0, 0.9)
 
 
 def _one_scale(posterior: Matrix, residual: Matrix, direction: Matrix) -> tuple[Matrix, Matrix]:
@@ -152,10 +165,40 @@ def _predict_normaliser(posterior: Matrix, logits: Matrix, calibrator: Calibrato
     return found
 
 
-def class_features(posterior: Matrix, labels: Labels, seed: int) -> ClassFeatures:
+def keep_entries(rows: Rows, k: int, spread: Vector) -> Rows:
+    """Rows of which the `k` largest entries are known, and the rest spread over the others."""
+    inside = np.argpartition(-rows, min(k, rows.shape[1]) - 1, axis=1)[:, :k]
+    entries = np.take_along_axis(rows, inside, axis=1)
+    rest = np.maximum(1.0 - entries.sum(axis=1, dtype=np.float64), 0.0)
+    others = np.maximum(1.0 - spread[inside].sum(axis=1), FLOOR)
+    out: Rows = ((rest / others)[:, None] * spread).astype(np.float32)
+    np.put_along_axis(out, inside, entries, axis=1)
+    return out
+
+
+def truncate(evidence: Evidence, k: int, spread: Vector, seed: int) -> Evidence:
+    """The evidence for streams that keep `k` entries of a row: the kept rows, so treated.
+
+    A row of few entries looks odd beside full ones, and estimates from them are off by what the
+    other entries would have told; seen on validation rows of as few entries, neither is a surprise.
+    """
+    rows = keep_entries(evidence.rows, k, spread)
+    features = class_features(_posterior(rows), evidence.labels, seed, evidence.features.groups)
+    return replace(evidence, rows=rows, features=features)
+
+
+def _posterior(rows: Rows) -> Matrix:
+    posterior = np.maximum(rows.astype(np.float64), FLOOR)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    return posterior
+
+
+def class_features(
+    posterior: Matrix, labels: Labels, seed: int, groups: NDArray[np.int64] | None = None
+) -> ClassFeatures:
     """The assumption check's view of the validation rows."""
     n, m = posterior.shape
-    groups = _group(np.bincount(labels, minlength=m))
+    groups = group_classes(np.bincount(labels, minlength=m)) if groups is None else groups
     g = int(groups.max()) + 1
     if g < m:
         posterior = _sum_groups(posterior, groups, g)
@@ -177,7 +220,9 @@ def class_features(posterior: Matrix, labels: Labels, seed: int) -> ClassFeature
     features[:, g - 1] = -np.einsum("ij,ij->i", posterior, logs)
     features[np.arange(n), g + predicted] = atypical - offset
     counts = np.bincount(labels, minlength=g)
-    means = np.stack([features[labels == c].mean(axis=0) for c in range(g)], axis=1)
+    means = np.tile(features.mean(axis=0)[:, None], g)
+    for c in np.flatnonzero(counts):
+        means[:, c] = features[labels == c].mean(axis=0)
     within = features - means.T[labels]
     pooled = within.T @ within / max(1, n - g)
     covariances = np.stack(
@@ -188,7 +233,7 @@ def class_features(posterior: Matrix, labels: Labels, seed: int) -> ClassFeature
     return ClassFeatures(groups, centres, factor, offset, means, covariances, variances, counts)
 
 
-def _group(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def group_classes(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Each class on its own, or the largest ones and, last, a group of the rest."""
     m = len(counts)
     if m <= GROUPS:

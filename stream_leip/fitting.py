@@ -90,16 +90,22 @@ def fit_profile(
         _refuse_probabilities(checked)
     logits = as_logits(checked, kind)
     method = choose_method(logits, truth, seed) if calibration == "auto" else calibration
-    calibrator = fit_calibrator(method, logits, truth)
-    data = _Labelled(checked, logits, truth, names, kind)
-    errors = _replay(data, method, seed, progress)
-    profile = _describe(data, calibrator, errors, int(seed))
-    evidence = gather(profile.rows(checked), truth, logits, calibrator, int(seed))
-    return replace(profile, known=evidence)
+    data = Labelled(checked, logits, truth, names, kind)
+    return replace(
+        fit_source(data, method, int(seed)), replay=_replay(data, method, seed, progress)
+    )
+
+
+def fit_source(data: "Labelled", method: Method, seed: int) -> SourceProfile:
+    """The profile of checked data, without judging estimators on replays of them."""
+    calibrator = fit_calibrator(method, data.logits, data.labels)
+    profile = _describe(data, calibrator, ReplayErrors((), {}), seed)
+    rows = profile.rows(data.scores)
+    return replace(profile, known=gather(rows, data.labels, data.logits, calibrator, seed))
 
 
 @dataclass(frozen=True)
-class _Labelled:
+class Labelled:
     """Checked validation data."""
 
     scores: Scores
@@ -108,14 +114,15 @@ class _Labelled:
     classes: tuple[str, ...]
     kind: Kind
 
-    def part(self, mask: NDArray[np.bool_]) -> "_Labelled":
+    def part(self, mask: NDArray[np.bool_]) -> "Labelled":
+        """Some of the rows."""
         return replace(
             self, scores=self.scores[mask], logits=self.logits[mask], labels=self.labels[mask]
         )
 
 
 def _describe(
-    data: _Labelled, calibrator: Calibrator, errors: ReplayErrors, seed: int
+    data: Labelled, calibrator: Calibrator, errors: ReplayErrors, seed: int
 ) -> SourceProfile:
     n, m = data.logits.shape
     rows = require(data.scores, data.classes, data.kind, calibrator)
@@ -137,7 +144,7 @@ def _describe(
     return SourceProfile(data.classes, data.kind, calibrator, validation, errors, seed)
 
 
-def _replay(data: _Labelled, method: Method, seed: int, progress: Progress | None) -> ReplayErrors:
+def _replay(data: Labelled, method: Method, seed: int, progress: Progress | None) -> ReplayErrors:
     """Judge the candidates of `Auto` on Dirichlet shifts of held-out folds."""
     rng = np.random.default_rng(seed)
     m = len(data.classes)

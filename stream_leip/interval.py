@@ -20,6 +20,7 @@ from stream_leip.errors import InputError
 from stream_leip.estimators.em import MOST_PASSES
 from stream_leip.estimators.estimate import ALL_CLASSES, NO_WEIGHTS, RowSet
 from stream_leip.profile import SourcePrior, SourceProfile
+from stream_leip.validation import Evidence
 
 # Above so many classes the ends are Wilson's, from the covariance alone: wider for rare classes,
 # and the cost does not grow with rows × classes².
@@ -27,7 +28,9 @@ MANY = 100
 PSEUDO_COUNT = 0.5
 SUPPORT = 0.1
 SPREAD_ROWS = 2000
+# How near the regularised prior is found, in mean log-likelihood; widths hardly depend on it.
 _GAP = 1e-9
+_ROUGH_GAP = 1e-5
 
 
 def interval(
@@ -116,10 +119,11 @@ def validation_variance(
 ) -> Vector:
     """The part of each class's variance that the validation set causes, its misfit included.
 
-    At most `SPREAD_ROWS` rows are looked at, evenly spread over those in scope.
+    At most `SPREAD_ROWS` rows are looked at, evenly spread over those in scope; of a class with a
+    handful of rows among these the answer is rough.
     """
     n = len(ranked.rows)
-    scope = _Scope.of(ranked, profile, NO_WEIGHTS, n, prior, -(-n // SPREAD_ROWS))
+    scope = _Scope.of(ranked, profile, NO_WEIGHTS, n, prior, max(1, -(-n // SPREAD_ROWS)))
     return _At.of(scope, scope.shrunk(estimate)).validation_variance
 
 
@@ -169,6 +173,7 @@ class _Scope:
     n: float
     source: Vector
     profile: SourceProfile
+    evidence: Evidence
     fitted: Matrix
 
     @classmethod
@@ -189,9 +194,9 @@ class _Scope:
             rows, classes = full, ALL_CLASSES
         else:
             rows, classes = np.ascontiguousarray(rows), np.ascontiguousarray(classes[::step])
-        evidence = profile.evidence
+        evidence = profile.evidence_of(ranked.classes.shape[1])
         fitted = evidence.soft if prior == "soft" else evidence.hard
-        return cls(rows, classes, weights, n, profile.prior(prior), profile, fitted)
+        return cls(rows, classes, weights, n, profile.prior(prior), profile, evidence, fitted)
 
     def shrunk(self, estimate: Vector) -> Vector:
         """Half a count of each class mixed in."""
@@ -214,7 +219,7 @@ class _Scope:
         found, _, _ = maximise(
             np.concatenate([self.rows, sure]), classes, self.profile.soft_prior,
             np.concatenate([weights, np.full(m, PSEUDO_COUNT)]), self.source,
-            self.shrunk(em_prior), _GAP, MOST_PASSES,
+            self.shrunk(em_prior), _GAP if m <= MANY else _ROUGH_GAP, MOST_PASSES,
         )  # fmt: skip
         # One step more reaches what every class has by its half count alone.
         least = PSEUDO_COUNT / (self.n + PSEUDO_COUNT * m)
@@ -252,28 +257,52 @@ class _At:
     @classmethod
     def of(cls, scope: _Scope, prior: Vector) -> "_At":
         m = len(prior)
-        evidence = scope.profile.evidence
+        evidence = scope.evidence
         mean, gram = _moments(scope, prior)
         counted = scope.n + PSEUDO_COUNT * m
+        pseudo = PSEUDO_COUNT / prior**2
         regular = scope.n * gram
-        regular[np.diag_indices(m)] += PSEUDO_COUNT / prior**2
-        target = np.linalg.inv(regular / counted) - np.outer(prior, prior)
-        by_class = np.diag(mean) - gram * prior
-        scales = len(scope.fitted) - m
-        moved = np.concatenate([_by_scale(scope, prior, scales), by_class], axis=1)
+        regular[np.diag_indices(m)] += pseudo
+        inverse = _invert(regular / counted)
+        target = inverse - np.outer(prior, prior)
+        # target @ (diag(mean) - gram * prior), where inverse @ gram needs no second product.
+        through = (counted * np.eye(m) - inverse * pseudo) / scope.n - np.outer(prior, mean)
+        by_class = target * mean - through * prior
+        by_scale = target @ _by_scale(scope, prior, len(scope.fitted) - m)
         seen = kernel.class_means(evidence.rows, evidence.labels, prior, scope.source)
-        return cls(prior, target, counted, target @ moved, scope.fitted, target @ (seen - 1.0))
+        pull = np.concatenate([by_scale, by_class], axis=1)
+        return cls(prior, target, counted, pull, scope.fitted, target @ (seen - 1.0))
 
     @cached_property
     def validation_variance(self) -> Vector:
         """Of each class: by the fit, and the misfit squared."""
-        found: Vector = np.einsum("ij,ij->i", self.pull @ self.fitted, self.pull) + self.misfit**2
-        return found
+        if len(self.prior) <= MANY:
+            by_fit = np.einsum("ij,ij->i", self.pull @ self.fitted, self.pull)
+        else:
+            pull = self.pull.astype(np.float32)
+            rough = np.einsum("ij,ij->i", pull @ self.fitted.astype(np.float32), pull)
+            by_fit = rough.astype(np.float64)
+        return np.asarray(np.maximum(by_fit, 0.0) + self.misfit**2)
 
     @property
     def own_variance(self) -> Vector:
         """Of each class, by the window's own rows."""
         return np.maximum(np.diag(self.target), 0.0) / self.counted
+
+
+def _invert(matrix: Matrix) -> Matrix:
+    """The inverse of a positive definite matrix."""
+    m = len(matrix)
+    if m <= MANY:
+        return np.asarray(np.linalg.inv(matrix))
+    from scipy.linalg import lapack  # noqa: PLC0415  (a third of the time; the kernels load it too)
+
+    lower, failed = lapack.dpotrf(matrix, lower=1)
+    if failed:
+        return np.asarray(np.linalg.inv(matrix))
+    half, _ = lapack.dpotri(lower, lower=1)
+    found: Matrix = np.tril(half) + np.tril(half, -1).T
+    return found
 
 
 def _moments(scope: _Scope, prior: Vector) -> tuple[Vector, Matrix]:
@@ -304,7 +333,7 @@ def _by_scale(scope: _Scope, prior: Vector, scales: int) -> Matrix:
     else:
         moved = kernel.own_scales(
             rows, scope.weights, prior, scope.source, scope.profile.calibrator.bias,
-            scope.profile.evidence.normaliser,
+            scope.evidence.normaliser,
         )  # fmt: skip
     return np.asarray(moved) / total
 

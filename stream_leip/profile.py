@@ -13,6 +13,7 @@ from stream_leip import rows as gate
 from stream_leip.arrays import Kind, Rows, Vector
 from stream_leip.calibration import Calibrator
 from stream_leip.errors import InputError, ProfileError
+from stream_leip.evidence import truncate
 from stream_leip.profile_json import Packed
 from stream_leip.validation import Evidence, Validation
 
@@ -95,6 +96,18 @@ class SourceProfile:
                 "check need; make it with fit_profile"
             )
         return self.known
+
+    def evidence_of(self, top_k: int) -> Evidence:
+        """The same for streams that keep the `top_k` largest entries of a row; 0 for all."""
+        if not 0 < top_k < len(self.classes):
+            return self.evidence
+        if top_k not in self._truncated:
+            self._truncated[top_k] = truncate(self.evidence, top_k, self.soft_prior, self.seed)
+        return self._truncated[top_k]
+
+    @cached_property
+    def _truncated(self) -> dict[int, Evidence]:
+        return {}
 
     @cached_property
     def hard_prior(self) -> Vector:

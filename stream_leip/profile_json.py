@@ -81,8 +81,8 @@ class EvidenceContent(msgspec.Struct, forbid_unknown_fields=True):
     """See `Evidence`."""
 
     covariance: Packed
-    soft: Packed
     hard: Packed
+    soft: Packed | None
     normaliser: Packed
     rows: Packed
     labels: Packed
@@ -152,7 +152,7 @@ def decode(data: bytes, path: str) -> Content:
 
 
 _FEATURES = ("groups", "centres", "factor", "means", "covariances", "variances", "counts")
-_EVIDENCE = ("covariance", "soft", "hard", "normaliser", "rows", "labels")
+_EVIDENCE = ("covariance", "hard", "normaliser", "rows", "labels")
 
 
 def pack_evidence(evidence: Evidence) -> EvidenceContent:
@@ -160,6 +160,7 @@ def pack_evidence(evidence: Evidence) -> EvidenceContent:
     features = evidence.features
     return EvidenceContent(
         **{name: Packed.of(getattr(evidence, name)) for name in _EVIDENCE},
+        soft=None if evidence.soft is evidence.hard else Packed.of(evidence.soft),
         features=FeaturesContent(
             offset=features.offset,
             **{name: Packed.of(getattr(features, name)) for name in _FEATURES},
@@ -173,7 +174,8 @@ def unpack_evidence(content: EvidenceContent, m: int) -> Evidence:
     features = {name: getattr(held, name).array() for name in _FEATURES}
     arrays = {name: getattr(content, name).array() for name in _EVIDENCE}
     g, kept = len(features["counts"]), len(arrays["labels"])
-    parameters = len(arrays["soft"])
+    arrays["soft"] = arrays["hard"] if content.soft is None else content.soft.array()
+    parameters = len(arrays["hard"])
     asked = {
         "covariance": (m, m),
         "soft": (parameters, parameters),

@@ -120,7 +120,7 @@ class ClassFeatures:
             within.reshape(len(within), -1),
             # A feature that never varied has no scale of its own.
             np.maximum(variances, 1e-9 * variances.max() + 1e-12),
-            self.counts.astype(np.float64),
+            np.maximum(self.counts, 1).astype(np.float64),
         )
 
 

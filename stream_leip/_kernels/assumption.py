@@ -26,9 +26,9 @@ def _load(rows, classes, spread, groups, group_spread, start, size, out):
             continue
         if classes.size == 0:
             for j in range(g):
-                out[b, j] = FLOOR
+                out[b, j] = 0.0
             for j in range(k):
-                out[b, groups[j]] += rows[i, j]
+                out[b, groups[j]] += max(rows[i, j], FLOOR)
             continue
         rate = rest_rate(rows, classes, spread, i)
         for j in range(g):

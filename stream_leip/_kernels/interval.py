@@ -209,7 +209,7 @@ def reach(r, weights, limit, cap):
             ahead = cap * (1.0 - 1e-9)
         elif not below < ahead < above:
             ahead = 0.5 * (below + above)
-        elif abs(ahead - t) <= 1e-6 * t:
+        elif abs(ahead - t) <= 1e-6 * t and abs(h) <= 0.01 * limit:
             return ahead
         t = ahead
     return below
