@@ -148,11 +148,12 @@ class ReplayResult:
     with_truth: Predictions
     tracks: dict[str, Track]
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """The kept updates as JSON values, each with its monitor, its place and the true mix."""
+    def records(self, monitor: str | None = None) -> Iterator[dict[str, Any]]:
+        """The kept updates, of one monitor or of all, as JSON values with the truth beside."""
         for name, track in self.tracks.items():
-            for point in track.points:
-                yield to_record(name, point)
+            if monitor in (None, name):
+                for point in track.points:
+                    yield to_record(name, point)
 
     def to_dict(self) -> dict[str, Any]:
         """All but the updates as JSON values."""
