@@ -86,6 +86,12 @@ def test_a_profile_is_fitted_to_half_of_the_scores(folder: Path) -> None:
     assert json.loads(done.stdout)["classes"] == [str(j) for j in range(10)]
 
 
+@pytest.mark.parametrize("schedule", list(SCHEDULES))
+def test_every_schedule_suits_two_classes(schedule: str) -> None:
+    found = SCHEDULES[schedule]().priors(500, np.array([0.5, 0.5]))
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
 def test_a_table_of_mixes(folder: Path) -> None:
     names = [str(j) for j in range(10)]
     lines = ["time," + ",".join(reversed(names))]
@@ -128,6 +134,7 @@ def test_bad_tables_are_refused(tmp_path: Path, text: str, says: str) -> None:
         (["replay", "--updates", "nowhere/u.jsonl"], "there is no folder nowhere"),
         (["replay", "none.npz"], "none.npz: no such file"),
         (["replay", "unlabelled.npz"], "no labels; add an array 'labels'"),
+        (["replay", "odd.csv", "--profile", "profile.json"], "its classes are not the profile's"),
         (["replay", "--profile", "none.json"], "none.json: cannot be read"),
         (["report", "none.jsonl"], "none.jsonl: cannot be read"),
         (["report", "unlabelled.npz"], "no update with a prior"),
@@ -137,6 +144,7 @@ def test_bad_data_are_one_line_and_exit_code_1(
     folder: Path, arguments: list[str], says: str
 ) -> None:
     np.savez(folder / "unlabelled.npz", scores=example().test_logits[:20])
+    (folder / "odd.csv").write_text("a,b,label\n1,2,a\n")
     done = run(*arguments, cwd=folder)
     assert done.returncode == 1
     assert done.stdout == ""

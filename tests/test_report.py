@@ -200,7 +200,7 @@ def test_hovering_names_the_class_and_its_share(
             """() => {
                 const view = Object.values(Bokeh.index.roots ?? Bokeh.index)
                     .find((each) => each.model.id === Bokeh.documents[0].roots()[0].id);
-                const line = view.model.renderers.filter((r) => r.glyph.type === "Line")[1];
+                const line = view.model.renderers.filter((r) => r.glyph.type === "Line")[0];
                 const data = line.data_source.data, k = 20;
                 const box = view.canvas_view.el.getBoundingClientRect();
                 return [box.x + view.frame.x_scale.compute(data.x[k]),
@@ -253,6 +253,15 @@ def test_two_classes_without_a_single_extra(browser: Any, tmp_path: Path) -> Non
         assert page.page.locator("#alarm").count() == 0
         assert "No assumption check" in page.page.locator("#check").inner_text()
         assert page.page.locator("#search").count() == 0
+
+
+@pytest.mark.needs_browser
+def test_a_replay_without_an_update_shows_the_truth(browser: Any, tmp_path: Path) -> None:
+    path = written(from_result(simulate(3, n=100)), tmp_path)
+    with Page(browser, path) as page:
+        page.check(path)
+        assert page.inked("#mix")
+        assert "No monitor gave an update" in page.page.locator("body").inner_text()
 
 
 def lines_of(result: ReplayResult, *dropped: str) -> list[bytes]:
@@ -374,6 +383,10 @@ def test_keyed_replays_have_a_lane_for_each_key(tmp_path: Path) -> None:
     history = from_result(result)
     assert {lane.name for lane in history.lanes} == {"k · north", "k · south"}
     assert "duplicate" in history.notes[0]
+    first, second = history.lanes
+    assert first.error is not None
+    assert second.error is not None
+    assert first.error.tolist() != second.error.tolist()
     written(history, tmp_path)
 
 

@@ -1,5 +1,6 @@
 """Schedules of the true mix: distributions, change points, the streams of the tracking table."""
 
+import tracemalloc
 from itertools import pairwise
 from typing import Any
 
@@ -220,6 +221,8 @@ def test_a_chain_begins_where_the_one_before_ended() -> None:
         (FromTable([0, 1, 2], [[1, 0], [0, 1]]), "mixes: 2 for 3 times"),
         (FromTable([0, 1], [[1, 0], [0, 2]]), "mixes[1]: the shares sum to 2"),
         (Rising(5), "to: 5 is no class"),
+        (FromTable(["x", "y"], [[1, 0], [0, 1]]), "times: ['x', 'y'] are not numbers"),  # type: ignore[list-item]
+        (Sinusoidal(periods=float("nan")), "periods: nan"),
         (Seasonal(day=0), "day: 0; use a number above zero"),
     ],
 )
@@ -227,6 +230,19 @@ def test_bad_settings_are_named(schedule: Schedule, says: str) -> None:
     with pytest.raises(InputError) as error:
         schedule.priors(100, np.array([0.5, 0.5]))
     assert says in str(error.value)
+
+
+def test_a_walk_keeps_no_block_alive() -> None:
+    tracemalloc.start()
+    try:
+        plan = Walk().plan(400_000, np.full(10, 0.1), np.random.default_rng(0))
+        rows = [plan.priors(i, i + 1)[0] for i in range(0, 400_000, 4096)]
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(rows) == 98
+    # All of its priors are 32 MB, and one block of them 0.3 MB.
+    assert held < 500_000
 
 
 def test_bad_settings_are_named_at_once_where_they_can_be() -> None:

@@ -56,8 +56,8 @@ FRAMES_A_SECOND = 8.0
 SCHEDULES: dict[str, Callable[[], Schedule]] = {
     "tour": lambda: (
         Constant()
-        .then(Constant({-1: 0.5}))
-        .then(Linear(to={0: 0.4, -1: 0.05}))
+        .then(Constant({-1: 0.6}))
+        .then(Linear(to={0: 0.5}))
         .then(Seasonal(day=0.5, weekly=0.0))
     ),
     "constant": Constant,
@@ -204,6 +204,11 @@ def _source_and_pool(
     labels = np.asarray(held.labels)
     if profile is not None:
         source = SourceProfile.load(profile)
+        if held.classes not in (None, source.classes):
+            raise InputError(
+                f"{scores}: its classes are not the profile's, in this order: "
+                f"{', '.join(source.classes[:10])}; reorder the columns"
+            )
         return source, Pool(held.scores, labels, source.classes)
     half = np.zeros(len(labels), bool)
     half[np.random.default_rng(seed).permutation(len(labels))[: len(labels) // 2]] = True

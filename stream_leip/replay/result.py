@@ -124,10 +124,9 @@ class ReplayResult:
         Events that arrived, and how many of them were delayed, late, duplicate and bad.
     changes
         True change points.
-    numbers, truth
-        The true mix at some event numbers.
-    stretches
-        The first event number of each stretch that `over_time` has an entry for.
+    stretches, truth
+        The first event number of each stretch that `over_time` has an entry for, and the true mix
+        there.
     unadapted, with_truth
         Predictions as they came, and adapted by one who knows the true mix.
     tracks
@@ -141,9 +140,8 @@ class ReplayResult:
     settings: dict[str, str]
     counts: dict[str, int]
     changes: tuple[int, ...]
-    numbers: Vector
-    truth: Matrix
     stretches: Vector
+    truth: Matrix
     unadapted: Predictions
     with_truth: Predictions
     tracks: dict[str, Track]
@@ -165,9 +163,8 @@ class ReplayResult:
             "settings": self.settings,
             "counts": self.counts,
             "changes": list(self.changes),
-            "numbers": self.numbers,
-            "truth": self.truth,
             "stretches": self.stretches,
+            "truth": self.truth,
             "unadapted": asdict(self.unadapted),
             "with_truth": asdict(self.with_truth),
             "monitors": {

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stream_leip.arrays import Matrix, Vector
 from stream_leip.errors import InputError
-from stream_leip.replay.checks import check_share, check_whole
+from stream_leip.replay.checks import check_above_zero, check_share, check_whole
 from stream_leip.replay.mixes import Dirichlet, Mix, check_class, resolve
 from stream_leip.replay.schedule import Plan, Schedule, place_in
 
@@ -146,6 +146,7 @@ class Sinusoidal(_Between):
         self, n: int, source: Vector, rng: np.random.Generator, start: Vector | None = None
     ) -> Plan:
         """Lay it out over `n` events."""
+        check_above_zero("periods", self.periods)
         turns = 2.0 * np.pi * float(self.periods)
         ends = self._ends(source, rng, start)
         return _blend(n, ends, lambda i: (1.0 - np.cos(turns * (i / n))) / 2.0)

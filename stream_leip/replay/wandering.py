@@ -1,6 +1,6 @@
 """Schedules in which every class moves: jumps, walks, seasons, and a table of one's own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +96,8 @@ class Walk(Schedule):
         for first in range(0, n, _BLOCK):
             walked.append((rng.bit_generator.state, position))
             steps = rng.normal(size=(min(_BLOCK, n - first), m)) * self.step
-            position = np.cumsum(np.vstack([position, steps]), axis=0)[-1]
+            # A copy: a view would keep the whole block alive.
+            position = np.cumsum(np.vstack([position, steps]), axis=0)[-1].copy()
         again = type(rng.bit_generator)()
 
         def block(number: int) -> Matrix:
@@ -187,7 +188,10 @@ class FromTable(Schedule):
         self, n: int, source: Vector, rng: np.random.Generator, start: Vector | None = None
     ) -> Plan:
         """Lay it out over `n` events."""
-        times = np.asarray(self.times, np.float64)
+        try:
+            times = np.asarray(self.times, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"times: {self.times!r} are not numbers; use epoch seconds") from error
         if times.ndim != 1 or len(times) < 2 or not (np.diff(times) > 0).all():
             raise InputError(f"times: {self.times!r}; give two or more, each after the one before")
         if not np.isfinite(times).all() or len(times) != len(self.mixes):
@@ -211,10 +215,10 @@ class FromTable(Schedule):
         )
 
 
-def _from_blocks(block: Any, first: int, stop: int, m: int) -> Matrix:
+def _from_blocks(block: Callable[[int], Matrix], first: int, stop: int, m: int) -> Matrix:
     if stop <= first:
         return np.empty((0, m))
     numbers = range(first // _BLOCK, (stop - 1) // _BLOCK + 1)
     found = np.concatenate([block(number) for number in numbers])
     offset = numbers[0] * _BLOCK
-    return np.asarray(found[first - offset : stop - offset])
+    return found[first - offset : stop - offset].copy()

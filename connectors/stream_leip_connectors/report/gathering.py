@@ -137,10 +137,11 @@ def from_result(result: ReplayResult, title: str = "Replay of a drift") -> Histo
     m = len(result.classes)
     lanes: list[Lane] = []
     for name, track in result.tracks.items():
-        for stream in gather((_record(each) for each in result.records(name)), m):
-            errors = (result.stretches, track.errors.over_time)
-            lanes.append(stream.lane(False, track.settings, errors))
-    step = max(1, len(result.numbers) * m // MOST_NUMBERS)
+        streams = gather((_record(each) for each in result.records(name)), m)
+        # The errors of a keyed monitor are over all keys: those of a key are in its updates.
+        errors = (result.stretches, track.errors.over_time) if len(streams) == 1 else None
+        lanes += [stream.lane(False, track.settings, errors) for stream in streams]
+    step = max(1, len(result.stretches) * m // MOST_NUMBERS)
     return History(
         title=title,
         sentences=words.of_replay(result),
@@ -148,7 +149,7 @@ def from_result(result: ReplayResult, title: str = "Replay of a drift") -> Histo
         source=result.source,
         timed=False,
         lanes=tuple(lanes[:MOST_LANES]),
-        truth_x=result.numbers[::step],
+        truth_x=result.stretches[::step],
         truth=result.truth[::step],
         changes=tuple(float(change) for change in result.changes),
         accuracy_x=result.stretches,

@@ -116,7 +116,8 @@ def _cards(history: History) -> str:
 
 def _section(name: str, box: str, history: History) -> str:
     heading, about = _ABOUT[name]
-    words_about = _text(about.format(first=history.lanes[0].name))
+    first = history.lanes[0].name if history.lanes else "nobody"
+    words_about = _text(about.format(first=first))
     return (
         f'<section id="{name}"><h2>{heading}</h2><p class="about">{words_about}</p>{box}</section>'
     )

@@ -70,15 +70,12 @@ def shared_range(history: History) -> Range1d:
 
 def mix(history: History, x_range: Range1d) -> Plot:
     """The classes that moved most: true and estimated shares, with bands, of the first stream."""
-    lane = history.lanes[0]
+    lane = history.lanes[0] if history.lanes else None
     plot = Plot(_figure(history, x_range, "share of events", height=360))
     marks = _marks(plot, history, lane)
     for place, j in enumerate(history.movers()[:CLASSES_AT_ONCE]):
         colour = COLOURS[place % len(COLOURS)]
-        source = ColumnDataSource(lane_columns(lane, j))
-        drawn = []
-        if lane.low is not None:
-            drawn.append(_band(plot, source, colour))
+        drawn = [] if lane is None else _estimated(plot, history, lane, j, colour)
         if history.truth is not None:
             truth = ColumnDataSource(truth_columns(history, j))
             drawn.append(
@@ -86,14 +83,20 @@ def mix(history: History, x_range: Range1d) -> Plot:
                     "x", "y", source=truth, color=colour, line_dash="dashed", line_width=1.5
                 )
             )
-        line = plot.figure.line("x", "y", source=source, color=colour, line_width=2.2)
-        line.name = history.classes[j]
-        drawn.append(line)
         plot.items.append(_item(history.classes[j], drawn))
-        plot.figure.add_tools(_hover(history, [line], "class", banded=lane.low is not None))
     _shares(plot)
     plot.items.extend(marks)
     return _legend(plot)
+
+
+def _estimated(plot: Plot, history: History, lane: Lane, j: int, colour: str) -> list[Drawn]:
+    """A class's line, which hovering names by the class, and its band."""
+    source = ColumnDataSource(lane_columns(lane, j))
+    banded = lane.low is not None
+    line = plot.figure.line("x", "y", source=source, color=colour, line_width=2.2)
+    line.name = history.classes[j]
+    plot.figure.add_tools(_hover(history, [line], "class", banded=banded))
+    return [line, _band(plot, source, colour)] if banded else [line]
 
 
 def panel(history: History, j: int, x_range: Range1d) -> Panel:
@@ -151,8 +154,10 @@ def accuracy(history: History, x_range: Range1d) -> Plot | None:
     return _legend(_lines(history, x_range, "accuracy", lines, "0.0 %"))
 
 
-def memory(history: History, x_range: Range1d) -> Plot:
+def memory(history: History, x_range: Range1d) -> Plot | None:
     """On how many events each estimate rests."""
+    if not history.lanes:
+        return None
     lines = [_Line(lane.name, lane.x, lane.memory, colour) for lane, colour in _coloured(history)]
     return _legend(_lines(history, x_range, "events in effect", lines, "0,0"))
 
