@@ -393,6 +393,12 @@ def test_alarms_are_judged_by_the_truth() -> None:
     assert found.warned == (30, 120)
     assert found.false == 1
     assert found.delays == (20,)
+    quietly = score.result((), 200)
+    assert quietly is not None
+    assert quietly.delays == ()
+    missed = score.result((100, 150), 200)
+    assert missed is not None
+    assert missed.delays == (20, None)
 
 
 def test_coverage_is_the_share_of_intervals_that_hold_the_truth() -> None:

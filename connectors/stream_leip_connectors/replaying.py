@@ -52,6 +52,16 @@ people = Console(stderr=True, highlight=False, emoji=False)
 
 CLASSES_SHOWN = 10
 FRAMES_A_SECOND = 8.0
+# What of the report's table fits into 80 columns, and under which heading.
+BRIEFLY = {
+    "error while standing": "error",
+    "intervals that hold": "held",
+    "events until alarm": "alarm",
+    "false alarms": "false",
+    "accuracy": "accuracy",
+    "macro recall": "recall",
+    "log loss": "log loss",
+}
 
 SCHEDULES: dict[str, Callable[[], Schedule]] = {
     "tour": lambda: (
@@ -137,7 +147,7 @@ def replay_command(
     traffic = Traffic(late=late, duplicates=duplicates, bad=bad)
     violations = () if breach is None else (BREACHES[breach],)
     lines = None if updates is None else _opened(updates)
-    view = _View(source, events)
+    view = View(source, events)
     try:
         with Live(view, console=people, refresh_per_second=FRAMES_A_SECOND, transient=True):
 
@@ -163,7 +173,7 @@ def replay_command(
     if json:
         sys.stdout.buffer.write(msgspec.json.encode(result.to_dict()) + b"\n")
     else:
-        _summarise(result, view.rate)
+        summarise(result, view.rate, out)
     if no_report:
         return
     if importlib.util.find_spec("bokeh") is None:
@@ -223,7 +233,7 @@ def _opened(path: Path) -> BinaryIO:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-class _View:
+class View:
     """A bar, and a table of the true mix against the estimates."""
 
     def __init__(self, profile: SourceProfile, events: int) -> None:
@@ -287,14 +297,21 @@ def _alarms(newest: dict[str, Point]) -> str:
     return f"   alarm: {', '.join(map(escape, raised))}" if raised else ""
 
 
-def _summarise(result: ReplayResult, rate: float) -> None:
+def summarise(result: ReplayResult, rate: float, console: Console) -> None:
+    """Print the scores, and what happened in two sentences."""
     heading, *lines = words.figures(result)
-    kept = [k for k in range(len(heading)) if k == 0 or any(line[k] for line in lines)]
-    table = Table(title=f"{result.n:,} events, {rate:,.0f} a second", title_justify="left")
+    kept = [
+        k
+        for k, name in enumerate(heading)
+        if k == 0 or (name in BRIEFLY and any(line[k] for line in lines))
+    ]
+    title = f"{result.n:,} events, {rate:,.0f} a second"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for k in kept:
-        table.add_column(heading[k], justify="left" if k == 0 else "right", no_wrap=k == 0)
+        name = "" if k == 0 else BRIEFLY[heading[k]]
+        table.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
     for line in lines:
         table.add_row(*(escape(line[k]) for k in kept))
-    out.print(table)
+    console.print(table)
     for sentence in words.of_replay(result):
-        out.print(sentence, markup=False)
+        console.print(sentence, markup=False)

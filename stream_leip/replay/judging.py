@@ -1,6 +1,7 @@
 """Running scores of a replay: of predictions, of estimates, of alarms."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ class AlarmScore:
             return None
         raised = np.array(self._onsets["raised"], np.int64)
         delays: list[int | None] = []
-        for change, following in zip(changes, (*changes[1:], n), strict=True):
+        for change, following in pairwise((*changes, n)):
             found = raised[(raised > change) & (raised <= following)]
             delays.append(int(found[0]) - change if len(found) else None)
         return Alarms(

@@ -19,13 +19,13 @@ from stream_leip_connectors.report import plots, words
 from stream_leip_connectors.report.history import History
 
 PANELS = 12
-LEGEND_COLUMNS = 6
+LEGEND_COLUMNS = 8
 
 _ABOUT = {
     "mix": (
         "Class mix",
-        "The classes that moved most. Solid: estimated by {first}; shaded: its interval; "
-        "dashed: true. Click a name to hide it.",
+        "The classes that moved most. Solid: estimated by {first}; shaded: its interval, if it has "
+        "one; dashed: true, if known. Click a name to hide it.",
     ),
     "error": ("Error over time", "Distance of the estimate that stood from the true mix."),
     "accuracy": ("Accuracy before and after", "Share of events whose class was predicted."),

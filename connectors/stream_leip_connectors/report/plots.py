@@ -72,7 +72,7 @@ def mix(history: History, x_range: Range1d) -> Plot:
     """The classes that moved most: true and estimated shares, with bands, of the first stream."""
     lane = history.lanes[0] if history.lanes else None
     plot = Plot(_figure(history, x_range, "share of events", height=360))
-    marks = _marks(plot, history, lane)
+    marks = _marks(plot, history, lane, warnings=False)
     for place, j in enumerate(history.movers()[:CLASSES_AT_ONCE]):
         colour = COLOURS[place % len(COLOURS)]
         drawn = [] if lane is None else _estimated(plot, history, lane, j, colour)
@@ -274,7 +274,9 @@ def _band(plot: Plot, source: ColumnDataSource, colour: str) -> Drawn:
     return plot.figure.varea("x", "low", "high", source=source, fill_color=colour, fill_alpha=0.18)
 
 
-def _marks(plot: Plot, history: History, lane: Lane | None) -> list[LegendItem]:
+def _marks(
+    plot: Plot, history: History, lane: Lane | None, warnings: bool = True
+) -> list[LegendItem]:
     """Upright lines at true changes, alarms and warnings."""
     found = []
     kinds: list[tuple[str, Sequence[float], str, str]] = [

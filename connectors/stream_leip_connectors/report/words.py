@@ -47,7 +47,7 @@ def best(result: ReplayResult) -> tuple[str, Track]:
 def figures(result: ReplayResult) -> tuple[tuple[str, ...], ...]:
     """A table of the replay's scores: a heading, then a line for each monitor."""
     heading = (
-        "", "error of updates", "error while standing", "intervals that hold", "alarm after",
+        "", "error of updates", "error while standing", "intervals that hold", "events until alarm",
         "false alarms", "accuracy", "macro recall", "log loss",
     )  # fmt: skip
     lines = [("unadapted", "", "", "", "", "", *_scores(result.unadapted))]
@@ -55,7 +55,7 @@ def figures(result: ReplayResult) -> tuple[tuple[str, ...], ...]:
         errors, alarms = track.errors, track.alarms
         found = [] if alarms is None else [d for d in alarms.delays if d is not None]
         missed = 0 if alarms is None else len(alarms.delays) - len(found)
-        after = f"{np.median(found):,.0f} events" if found else "" if alarms is None else "–"
+        after = f"{np.median(found):,.0f}" if found else "" if alarms is None else "–"
         lines.append(
             (
                 name,
