@@ -397,6 +397,27 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(
         written(from_result(five), tmp_path / "nowhere")
 
 
+def test_figures_stand_without_a_page(five: ReplayResult) -> None:
+    from stream_leip_connectors.report import plots
+
+    history = from_result(five)
+    x_range = plots.shared_range(history)
+    drawn = {"mix": plots.mix(history, x_range), "alarm": plots.alarm(history, x_range)}
+    assert drawn["alarm"] is not None
+    named = {
+        name: [item.label.value for item in plot.items]  # type: ignore[union-attr]
+        for name, plot in drawn.items()
+        if plot is not None
+    }
+    # Warnings would bury the mix; they are with the alarm.
+    assert named["mix"][-2:] == ["true change", "alarm"]
+    assert named["alarm"] == ["dressed", "true change", "warning", "alarm", "threshold"]
+    one = plots.panel(history, 3, x_range)
+    np.testing.assert_array_equal(one.truth.data["y"], five.truth[:, 3])
+    np.testing.assert_array_equal(one.lanes[0].data["y"], history.lanes[0].prior[:, 3])
+    np.testing.assert_array_equal(one.lanes[0].data["low"], history.lanes[0].low[:, 3])  # type: ignore[index]
+
+
 def test_a_missing_bokeh_names_the_extra(
     five: ReplayResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

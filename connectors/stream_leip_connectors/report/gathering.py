@@ -120,7 +120,7 @@ class Gathered:
             high=high,
             memory=_numbers([each.n if each.memory is None else each.memory for each in records]),
             alarm=None if np.isnan(values).all() else values,
-            threshold=None if np.isnan(limits).all() else float(limits[~np.isnan(limits)][-1]),
+            threshold=None if np.isnan(limits).all() else limits,
             raised=tuple(_place(each, timed) for each in self._onsets["raised"]),
             warned=tuple(_place(each, timed) for each in self._onsets["warning"]),
             check=self._check,

@@ -23,7 +23,7 @@ class Lane:
     memory
         Events that the estimate rests on.
     alarm, threshold
-        The alarm's value and the one to reach; None without an alarm.
+        The alarm's value and the one to reach, by update; None without.
     raised, warned
         Where on the x axis an alarm or a warning came up.
     check, flagged
@@ -43,7 +43,7 @@ class Lane:
     high: Matrix | None
     memory: Vector
     alarm: Vector | None
-    threshold: float | None
+    threshold: Vector | None
     raised: tuple[float, ...]
     warned: tuple[float, ...]
     check: dict[str, Any] | None

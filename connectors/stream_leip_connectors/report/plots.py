@@ -28,6 +28,8 @@ COLOURS = (
 )  # fmt: skip
 ALARM, WARNING, CHANGE, INK = "#d93a3a", "#d9a03a", "#8a8f98", "#20242c"
 CLASSES_AT_ONCE = 6
+# More upright lines than this are a wall, and are left out.
+MOST_MARKS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +112,11 @@ def panel(history: History, j: int, x_range: Range1d) -> Panel:
         line.name = "true"
         plot.inked.append(line.glyph.id)
         plot.figure.add_tools(_hover(history, [line], ""))
-    for lane, colour in _coloured(history):
+    for place, (lane, colour) in enumerate(_coloured(history)):
         source = ColumnDataSource(lane_columns(lane, j))
         plot.lanes.append(source)
-        if lane.low is not None:
+        # More than one band would hide the lines.
+        if lane.low is not None and place == 0:
             _band(plot, source, colour)
         line = plot.figure.line("x", "y", source=source, color=colour, line_width=1.8)
         line.name = lane.name
@@ -177,9 +180,12 @@ def alarm(history: History, x_range: Range1d) -> Plot | None:
     steep = len(known) > 0 and known.min() > 0 and known.max() > 1000 * known.min()
     first = alarmed[0][0]
     plot = _lines(history, x_range, "alarm value", lines, "0.[00]a", steep, first)
-    limits = [lane.threshold for lane, _ in alarmed if lane.threshold is not None]
-    if limits:
-        drawn = plot.figure.hspan(y=[limits[0]], line_color=ALARM, line_dash="dashed")
+    if first.threshold is not None:
+        columns = ColumnDataSource({"x": first.x, "y": first.threshold})
+        drawn = plot.figure.step(
+            "x", "y", source=columns, mode="before", color=ALARM, line_dash="dashed"
+        )
+        drawn.name = "threshold"
         plot.items.append(_item("threshold", [drawn]))
     return _legend(plot)
 
@@ -282,13 +288,12 @@ def _marks(
     kinds: list[tuple[str, Sequence[float], str, str]] = [
         ("true change", history.changes, CHANGE, "dotted")
     ]
+    if lane is not None and warnings:
+        kinds.append(("warning", lane.warned, WARNING, "solid"))
     if lane is not None:
-        kinds += [
-            ("warning", lane.warned, WARNING, "solid"),
-            ("alarm", lane.raised, ALARM, "solid"),
-        ]
+        kinds.append(("alarm", lane.raised, ALARM, "solid"))
     for name, places, colour, dash in kinds:
-        if len(places) and len(places) <= 200:
+        if 0 < len(places) <= MOST_MARKS:
             drawn = plot.figure.vspan(
                 x=list(places), line_color=colour, line_dash=dash, line_width=1.5, name=name
             )

@@ -140,13 +140,7 @@ def of_check(check: Mapping[str, Any] | None, flagged: int, updates: int) -> str
             if check.get("flagged")
             else "A new class mix explains what changed."
         )
-    details = [f"{flagged:,} of {updates:,} updates were flagged"]
-    for name, what in (("p", "p of the newest"), ("validation_share", "share of the doubt that "
-                       "the validation set causes")):  # fmt: skip
-        value = check.get(name)
-        if isinstance(value, int | float):
-            details.append(f"{what}: {value:.3g}")
-    return f"{said} ({'; '.join(details)})"
+    return f"{said.rstrip('.')}; {flagged:,} of {updates:,} updates were flagged."
 
 
 def quoted(name: str) -> str:
