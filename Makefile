@@ -20,8 +20,8 @@ BIN := .venv/bin
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
-demo: $(VENV_READY) ## run the demonstration
-	@$(BIN)/stream-leip demo $(ARGS)
+demo: $(VENV_READY) ## replay a drift, and draw report.html
+	@$(BIN)/stream-leip replay $(ARGS)
 
 test: $(VENV_READY) ## run the tests and doctests
 	@$(BIN)/pytest $(ARGS)

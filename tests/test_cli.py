@@ -153,13 +153,6 @@ def test_wrong_usage_is_exit_code_2(tmp_path: Path, arguments: list[Any]) -> Non
     assert run(*arguments, cwd=tmp_path).returncode == 2
 
 
-def test_demo(tmp_path: Path) -> None:
-    done = run("demo", cwd=tmp_path)
-    assert done.returncode == 0
-    for word in ("true", "LEIP", "EM", "CC", "total variation from the true mix"):
-        assert word in done.stdout
-
-
 def test_class_names_are_data(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     names = ["[/b]", ":fox_face:", "C#"]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -32,6 +31,8 @@ from stream_leip import (
     fit_profile,
 )
 from stream_leip_connectors import files
+from stream_leip_connectors.replaying import replay_command
+from stream_leip_connectors.reporting import report_command
 
 # stdout is data, stderr is people.
 out = Console(highlight=False, emoji=False)
@@ -169,38 +170,20 @@ def estimate(
         raise typer.Exit(1)
 
 
-@app.command()
-def demo() -> None:
-    """Estimate a shifted sample of example data, and compare with the truth."""
-    with people.status("fitting a profile (the first run compiles the kernels, about 20 s)"):
-        data = files.example()
-        profile = fit_profile(data.val_logits, data.val_labels)
-        true = [0.02, 0.02, 0.03, 0.03, 0.05, 0.05, 0.1, 0.1, 0.2, 0.4]
-        rows = profile.rows(data.draw(true, 5000))
-        found = {name: ESTIMATORS[name].estimate(rows, profile) for name in ("LEIP", "EM", "CC")}
-    out.print(str(profile), markup=False)
-    out.print()
-    out.print(_estimates_table(profile, found, "5000 predictions after a shift", np.array(true)))
-    errors = {name: 0.5 * float(np.abs(e.prior - true).sum()) for name, e in found.items()}
-    out.print(
-        "total variation from the true mix: "
-        + ", ".join(f"{name} {error:.3f}" for name, error in errors.items())
-        + f"; source {0.5 * float(np.abs(profile.hard_prior - true).sum()):.3f}"
-    )
+app.command("replay")(replay_command)
+app.command("report")(report_command)
 
 
 def _estimates_table(
     profile: SourceProfile,
     found: dict[str, Estimate],
     title: str,
-    true: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None,
 ) -> Table:
     table = Table(title=title, title_justify="left")
-    for name in ("class", "source", *(("true",) if true is not None else ()), *found):
+    for name in ("class", "source", *found):
         table.add_column(name, justify="left" if name == "class" else "right")
     for j, name in enumerate(profile.classes):
-        shares = [profile.hard_prior[j], *(() if true is None else (true[j],))]
-        shares += [each.prior[j] for each in found.values()]
+        shares = [profile.hard_prior[j], *(each.prior[j] for each in found.values())]
         table.add_row(escape(name), *(f"{share:.3f}" for share in shares))
     return table
 

@@ -1,0 +1,317 @@
+"""`stream-leip replay`: a simulated drift, monitors side by side on it, and a report."""
+
+import importlib.util
+import sys
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import msgspec
+import numpy as np
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+import stream_leip
+from stream_leip import InputError, Monitor, Sliding, SourceProfile, Tumbling, fit_profile
+from stream_leip.replay import (
+    Appearing,
+    Bernoulli,
+    Constant,
+    Jumps,
+    Linear,
+    LogitNoise,
+    Point,
+    Pool,
+    ReplayResult,
+    Rising,
+    Schedule,
+    Seasonal,
+    Sinusoidal,
+    Square,
+    Sudden,
+    Temperature,
+    Traffic,
+    Violation,
+    Walk,
+    replay,
+    to_record,
+)
+from stream_leip_connectors import files
+from stream_leip_connectors.mixes import read_mixes
+from stream_leip_connectors.report import from_result, words, write_report
+
+# stdout is data, stderr is people.
+out = Console(highlight=False, emoji=False)
+people = Console(stderr=True, highlight=False, emoji=False)
+
+CLASSES_SHOWN = 10
+FRAMES_A_SECOND = 8.0
+# What of the report's table fits into 80 columns, and under which heading.
+BRIEFLY = {
+    "error while standing": "error",
+    "intervals that hold": "held",
+    "events until alarm": "alarm",
+    "false alarms": "false",
+    "accuracy": "accuracy",
+    "macro recall": "recall",
+    "log loss": "log loss",
+}
+
+SCHEDULES: dict[str, Callable[[], Schedule]] = {
+    "tour": lambda: (
+        Constant()
+        .then(Constant({-1: 0.6}))
+        .then(Linear(to={0: 0.5}))
+        .then(Seasonal(day=0.5, weekly=0.0))
+    ),
+    "constant": Constant,
+    "sudden": lambda: Sudden(to={-1: 0.5}),
+    "linear": lambda: Linear(to={-1: 0.5}),
+    "sinusoidal": lambda: Sinusoidal(to={-1: 0.5}),
+    "square": lambda: Square(to={-1: 0.5}),
+    "bernoulli": lambda: Bernoulli(to={-1: 0.5}),
+    "jumps": Jumps,
+    "walk": Walk,
+    "seasonal": Seasonal,
+    "rising": lambda: Rising(-1),
+    "appearing": lambda: Appearing(-1),
+}
+
+Name = StrEnum("Name", list(SCHEDULES))  # type: ignore[misc]
+
+
+class Breach(StrEnum):
+    """A change that is not label shift."""
+
+    noise = "noise"
+    temperature = "temperature"
+
+
+BREACHES: dict[Breach, Violation] = {
+    Breach.noise: LogitNoise(2.0, begin=0.5),
+    Breach.temperature: Temperature(0.5, begin=0.5),
+}
+
+
+def replay_command(
+    scores: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Labelled scores to draw events from: .npz (arrays scores, labels) or .csv (a "
+            "column for each class, and one named label). The shipped example unless given."
+        ),
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            help="Made by 'stream-leip fit'. Unless given, half of the scores are for fitting one."
+        ),
+    ] = None,
+    schedule: Annotated[Name, typer.Option(help="How the true mix moves.")] = Name.tour,  # type: ignore[attr-defined]
+    table: Annotated[
+        Path | None,
+        typer.Option(help="A schedule of your own: .csv with a column time and one a class."),
+    ] = None,
+    events: Annotated[int, typer.Option(min=1, help="How many.")] = 50_000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same events.")] = 0,
+    breach: Annotated[
+        Breach | None,
+        typer.Option(help="Change the scores halfway in a way that is not label shift."),
+    ] = None,
+    late: Annotated[float, typer.Option(min=0, max=1, help="Share of late events.")] = 0.0,
+    duplicates: Annotated[float, typer.Option(min=0, max=1, help="Share that come twice.")] = 0.0,
+    bad: Annotated[float, typer.Option(min=0, max=1, help="Share of broken events.")] = 0.0,
+    report: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report.html"),
+    no_report: Annotated[bool, typer.Option("--no-report", help="Draw none.")] = False,
+    updates: Annotated[
+        Path | None, typer.Option(help="Write every update, with the truth, as JSON lines.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object.")] = False,
+) -> None:
+    """Replay a simulated drift on monitors side by side, and draw a report.
+
+    Example: stream-leip replay --schedule square --events 20000
+    """
+    for name, path in (("--report", report), ("--updates", updates)):
+        if path is not None and not path.parent.is_dir():
+            raise InputError(f"{name}: there is no folder {path.parent}; make it first")
+    with people.status("fitting a profile (the first run compiles the kernels, about 20 s)"):
+        source, pool = _source_and_pool(scores, profile, seed)
+    chosen = SCHEDULES[schedule.value]() if table is None else read_mixes(table, source.classes)
+    traffic = Traffic(late=late, duplicates=duplicates, bad=bad)
+    violations = () if breach is None else (BREACHES[breach],)
+    lines = None if updates is None else _opened(updates)
+    view = View(source, events)
+    try:
+        with Live(view, console=people, refresh_per_second=FRAMES_A_SECOND, transient=True):
+
+            def on_update(name: str, point: Point) -> None:
+                view.note(name, point)
+                if lines is not None:
+                    lines.write(msgspec.json.encode(to_record(name, point)) + b"\n")
+
+            result = replay(
+                monitors(source),
+                pool,
+                chosen,
+                events,
+                traffic=traffic,
+                violations=violations,
+                seed=seed,
+                on_update=on_update,
+                progress=view.advance,
+            )
+    finally:
+        if lines is not None:
+            lines.close()
+    if json:
+        sys.stdout.buffer.write(msgspec.json.encode(result.to_dict()) + b"\n")
+    else:
+        summarise(result, view.rate, out)
+    if no_report:
+        return
+    if importlib.util.find_spec("bokeh") is None:
+        people.print("no report: Bokeh is not installed; pip install 'stream-leip[report]'")
+        return
+    write_report(from_result(result), report)
+    people.print(f"report written to {report}", markup=False)
+
+
+def monitors(profile: SourceProfile) -> dict[str, Monitor]:
+    """The monitors that are compared."""
+    adaptive = getattr(stream_leip, "Adaptive", None)
+    first = (
+        {"sliding": Monitor(profile, Sliding(count=1000, every=100), on_bad="skip")}
+        if adaptive is None
+        else {"adaptive": Monitor(profile, adaptive(), on_bad="skip")}
+    )
+    return {
+        **first,
+        "tumbling LEIP": Monitor(profile, Tumbling(count=1000), "LEIP", on_bad="skip"),
+        "tumbling EM": Monitor(profile, Tumbling(count=1000), "EM", on_bad="skip"),
+    }
+
+
+def _source_and_pool(
+    scores: Path | None, profile: Path | None, seed: int
+) -> tuple[SourceProfile, Pool]:
+    if scores is None:
+        data = files.example()
+        known = data.val_logits, data.val_labels
+        source = fit_profile(*known) if profile is None else SourceProfile.load(profile)
+        return source, Pool(data.test_logits, data.test_labels.astype(np.int64))
+    held = files.read(scores)
+    if held.labels is None:
+        raise InputError(
+            f"{scores}: no labels; add an array 'labels' (.npz) or a column 'label' (.csv)"
+        )
+    labels = np.asarray(held.labels)
+    if profile is not None:
+        source = SourceProfile.load(profile)
+        if held.classes not in (None, source.classes):
+            raise InputError(
+                f"{scores}: its classes are not the profile's, in this order: "
+                f"{', '.join(source.classes[:10])}; reorder the columns"
+            )
+        return source, Pool(held.scores, labels, source.classes)
+    half = np.zeros(len(labels), bool)
+    half[np.random.default_rng(seed).permutation(len(labels))[: len(labels) // 2]] = True
+    source = fit_profile(held.scores[half], labels[half], held.classes)
+    return source, Pool(held.scores[~half], labels[~half], source.classes)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+class View:
+    """A bar, and a table of the true mix against the estimates."""
+
+    def __init__(self, profile: SourceProfile, events: int) -> None:
+        self._profile = profile
+        self._newest: dict[str, Point] = {}
+        self._begun = time.perf_counter()
+        self._done = 0
+        self._bar = Progress(
+            TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+            console=people, auto_refresh=False,
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=events)
+
+    @property
+    def rate(self) -> float:
+        """Events a second."""
+        return self._done / max(time.perf_counter() - self._begun, 1e-9)
+
+    def note(self, name: str, point: Point) -> None:
+        """Remember a monitor's newest update."""
+        self._newest[name] = point
+
+    def advance(self, done: int, _: int) -> None:
+        """Move the bar."""
+        self._done = done
+        self._bar.update(self._task, completed=done)
+
+    def __rich__(self) -> Group:
+        return Group(self._bar, self._table())
+
+    def _table(self) -> Table:
+        newest = dict(self._newest)
+        names = list(newest)
+        table = Table(
+            title=f"{self.rate:,.0f} events a second{_alarms(newest)}", title_justify="left"
+        )
+        for name in ("class", "source", "true", *names):
+            table.add_column(escape(name), justify="left" if name == "class" else "right")
+        if not newest:
+            return table
+        source = self._profile.soft_prior
+        truth = max(newest.values(), key=lambda point: point.number).truth
+        for j in np.argsort(-np.abs(truth - source), kind="stable")[:CLASSES_SHOWN]:
+            cells = [f"{source[j]:.3f}", f"{truth[j]:.3f}"]
+            cells += [_estimate(point, int(j)) for point in newest.values()]
+            table.add_row(escape(self._profile.classes[j]), *cells)
+        return table
+
+
+def _estimate(point: Point, j: int) -> str:
+    update = point.update
+    if update.prior is None:
+        return "–"
+    if update.low is None or update.high is None:
+        return f"{update.prior[j]:.3f}"
+    return f"{update.prior[j]:.3f} ({update.low[j]:.3f} – {update.high[j]:.3f})"
+
+
+def _alarms(newest: dict[str, Point]) -> str:
+    raised = [name for name, point in newest.items() if (point.update.alarm or {}).get("raised")]
+    return f"   alarm: {', '.join(map(escape, raised))}" if raised else ""
+
+
+def summarise(result: ReplayResult, rate: float, console: Console) -> None:
+    """Print the scores, and what happened in two sentences."""
+    heading, *lines = words.figures(result)
+    kept = [
+        k
+        for k, name in enumerate(heading)
+        if k == 0 or (name in BRIEFLY and any(line[k] for line in lines))
+    ]
+    title = f"{result.n:,} events, {rate:,.0f} a second"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for k in kept:
+        name = "" if k == 0 else BRIEFLY[heading[k]]
+        table.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
+    for line in lines:
+        table.add_row(*(escape(line[k]) for k in kept))
+    console.print(table)
+    for sentence in words.of_replay(result):
+        console.print(sentence, markup=False)

@@ -1,0 +1,80 @@
+(() => {
+  const page = JSON.parse(document.getElementById("history").textContent);
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const by = (id) => {
+    for (const doc of Bokeh.documents) {
+      const model = doc.get_model_by_id(id);
+      if (model !== null) return model;
+    }
+    return null;
+  };
+  const each = (ids, change) => ids.forEach((id) => { const model = by(id); if (model) change(model); });
+
+  function paint() {
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const ink = colour("--ink"), soft = colour("--soft"), line = colour("--line");
+    each(page.painted.axes, (axis) => axis.setv({
+      axis_line_color: line, major_tick_line_color: line,
+      major_label_text_color: soft, axis_label_text_color: soft,
+    }));
+    each(page.painted.grids, (grid) => grid.setv({ grid_line_color: grid.dimension === 0 ? null : line }));
+    each(page.painted.legends, (legend) => legend.setv({
+      label_text_color: ink, inactive_fill_color: colour("--back"), inactive_fill_alpha: 0.7,
+    }));
+    each(page.painted.inked, (glyph) => glyph.setv({ line_color: ink }));
+  }
+
+  function fit() {
+    const width = document.body.clientWidth;
+    each(page.painted.legends, (legend) => legend.setv({ ncols: width < 420 ? 1 : width < 760 ? 2 : page.columns }));
+  }
+
+  const box = document.getElementById("search"), told = document.getElementById("told");
+  const back = document.getElementById("back"), on = document.getElementById("on");
+  const panels = [...document.querySelectorAll(".panel")];
+  let first = 0;
+
+  function show() {
+    const wanted = (box ? box.value : "").trim().toLowerCase();
+    const found = page.order.filter((j) => page.classes[j].toLowerCase().includes(wanted));
+    first = Math.min(first, Math.max(0, found.length - 1));
+    first -= first % panels.length;
+    panels.forEach((panel, k) => {
+      const j = found[first + k];
+      panel.hidden = j === undefined;
+      if (j === undefined) return;
+      panel.querySelector("h3").textContent = page.classes[j];
+      panel.dataset.label = String(j);
+      const slot = page.slots[k];
+      const truth = by(slot.truth);
+      if (truth && page.truth) truth.data = { x: page.truth.x, y: page.truth.y[j] };
+      slot.lanes.forEach((id, i) => {
+        const lane = page.lanes[i], data = { x: lane.x, y: lane.y[j] };
+        if (lane.low) Object.assign(data, { low: lane.low[j], high: lane.high[j] });
+        by(id).data = data;
+      });
+    });
+    if (!told) return;
+    const last = Math.min(first + panels.length, found.length);
+    told.textContent = found.length ? `${first + 1} to ${last} of ${found.length}` : "no class of that name";
+    back.disabled = first === 0;
+    on.disabled = last >= found.length;
+  }
+
+  function begin() {
+    if (!Bokeh.documents.length || !by(page.painted.axes[0])) { setTimeout(begin, 30); return; }
+    paint();
+    fit();
+    show();
+    dark.addEventListener("change", paint);
+    window.addEventListener("resize", fit);
+    if (box) {
+      box.addEventListener("input", () => { first = 0; show(); });
+      back.addEventListener("click", () => { first -= panels.length; show(); });
+      on.addEventListener("click", () => { first += panels.length; show(); });
+    }
+    document.documentElement.dataset.ready = "yes";
+  }
+  begin();
+})();

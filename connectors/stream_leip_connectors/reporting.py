@@ -1,0 +1,28 @@
+"""`stream-leip report`: a report from a file of updates."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from stream_leip_connectors.report import read_updates, write_report
+
+people = Console(stderr=True, highlight=False, emoji=False)
+
+
+def report_command(
+    updates: Annotated[
+        Path, typer.Argument(help="Updates as JSON lines, with or without a field truth.")
+    ],
+    output: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report.html"),
+) -> None:
+    """Draw a report of updates that were written to a file.
+
+    Example: stream-leip report updates.jsonl --output report.html
+    """
+    history = read_updates(updates)
+    write_report(history, output)
+    for said in (*history.sentences, *history.notes):
+        people.print(said, markup=False)
+    people.print(f"report written to {output}", markup=False)

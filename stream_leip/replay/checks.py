@@ -1,0 +1,30 @@
+"""Checks of settings, each with the remedy in its message."""
+
+import numpy as np
+
+from stream_leip.arrays import is_number
+from stream_leip.errors import InputError
+
+
+def check_above_zero(name: str, value: object) -> None:
+    """Refuse a setting that is not a finite number above zero."""
+    if not (is_number(value) and 0 < value < np.inf):  # type: ignore[operator]
+        raise InputError(f"{name}: {value!r}; use a number above zero")
+
+
+def check_share(name: str, value: object) -> None:
+    """Refuse a setting that is not a number from zero to one."""
+    if not (is_number(value) and 0 <= value <= 1):  # type: ignore[operator]
+        raise InputError(f"{name}: {value!r}; use a share, from 0 to 1")
+
+
+def check_from_zero(name: str, value: object) -> None:
+    """Refuse a setting that is not a finite number of at least zero."""
+    if not (is_number(value) and 0 <= value < np.inf):  # type: ignore[operator]
+        raise InputError(f"{name}: {value!r}; use a number from zero")
+
+
+def check_whole(name: str, value: object, least: int = 1) -> None:
+    """Refuse a setting that is not a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name}: {value!r}; use a whole number of at least {least}")
