@@ -72,9 +72,7 @@ def describe(
         found["reason"] = f"experts with a memory of about {tracked.memory:.0f} events; {reason}"
         if level is not None:
             extra = validation_variance(pane, profile, tracked.prior)
-            found["low"], found["high"] = mixture_interval(
-                tracked.weights, tracked.means, tracked.events, tracked.prior, extra, level
-            )
+            found["low"], found["high"] = mixture_interval(tracked, extra, level)
     if checked:
         seen = moments(pane if scope.recent is None else scope.recent, profile)
         found["check"] = check(seen, profile, em.prior, spend(checked)).to_dict()

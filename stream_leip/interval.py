@@ -9,6 +9,7 @@ seen on the validation rows that the profile keeps. Squared, the two add up on e
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,24 +128,35 @@ def validation_variance(
     return _At.of(scope, scope.shrunk(estimate)).validation_variance
 
 
-def mixture_interval(
-    weights: Matrix, means: Matrix, events: Matrix, prior: Vector, extra: Vector, level: float
-) -> tuple[Vector, Vector]:
+class Experts(Protocol):
+    """What each class's experts say of its share, classes × experts."""
+
+    @property
+    def prior(self) -> Vector:
+        """What all of them together say."""
+
+    @property
+    def weights(self) -> Matrix:
+        """How much each counts."""
+
+    @property
+    def means(self) -> Matrix:
+        """The share that each says."""
+
+    @property
+    def events(self) -> Matrix:
+        """How many events that is from."""
+
+
+def mixture_interval(experts: Experts, extra: Vector, level: float) -> tuple[Vector, Vector]:
     """Ends for the mix now, while it moves: each class's experts as a mixture of normals.
 
-    Parameters
-    ----------
-    weights, means, events
-        Of each class's experts: weight, share, and how many events it counts for.
-    prior
-        The estimate, which the mixtures are centred at.
-    extra
-        The variance that the validation set causes.
-    level
-        Between 0 and 1.
+    It is centred at the prior; `extra` is the variance that the validation set causes.
     """
-    low, high = kernel.mixture_ends(weights, means, events, prior, extra, 0.5 - 0.5 * level)
-    return np.minimum(low, prior), np.maximum(high, prior)
+    low, high = kernel.mixture_ends(
+        experts.weights, experts.means, experts.events, experts.prior, extra, 0.5 - 0.5 * level
+    )
+    return np.minimum(low, experts.prior), np.maximum(high, experts.prior)
 
 
 def squared_quantile(level: float) -> float:
