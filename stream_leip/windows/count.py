@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from stream_leip.arrays import Rows, Vector
 from stream_leip.open_pane import OpenPane
-from stream_leip.pane import Pane
 from stream_leip.windows.retention import Retention
 from stream_leip.windows.state import Cap, Layout, Scope
 
@@ -56,7 +55,7 @@ class CountState:
         self._retention.add(self._number, self._open.seal())
         self._number += 1
         self._open = self._new_pane()
-        return self._scope(self._number, place)
+        return Scope.of(self._retention, self._number, place=place)
 
     def _new_pane(self) -> OpenPane:
         return OpenPane(self._layout.m, self._layout.top_k, self._every)
@@ -64,12 +63,10 @@ class CountState:
     def _begin(self) -> None:
         """With its first event a pane takes the place of the oldest, under the cap too."""
         self._retention.advance(self._number + 1)
-        self._cap.settle(self._number + 1, [])
-        self._open.level = self._cap.level
-
-    def _scope(self, edge: int, place: int) -> Scope:
-        panes = self._retention.in_scope(edge)
-        return Scope(panes, self._retention.weights(edge), place=place)
+        if self._capped:
+            self._retention.compact()
+            self._cap.settle(self._number + 1, [])
+            self._open.level = self._cap.level
 
     def advance(self, time: float) -> Iterator[Scope]:
         """Event time ends no window here."""
@@ -78,14 +75,10 @@ class CountState:
     def now(self) -> Scope:
         """What is in scope at this moment, the open pane included."""
         if not self._open.n:
-            return self._scope(self._number, 0)
-        opened = Retention(
-            self._retention.span,
-            self._retention.half_life,
-            {**self._retention.panes, self._number: self._open.seal()},
-        )
-        edge = self._number + 1
-        return Scope(opened.in_scope(edge), opened.weights(edge))
+            return Scope.of(self._retention, self._number)
+        opened = self._retention.copy()
+        opened.add(self._number, self._open.seal())
+        return Scope.of(opened, self._number + 1)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values and bytes."""
@@ -93,7 +86,7 @@ class CountState:
             "number": self._number,
             "level": self._cap.level,
             "open": self._open.to_bytes(),
-            "panes": [(number, pane.to_bytes()) for number, pane in self._retention.panes.items()],
+            "panes": self._retention.to_bytes(),
         }
 
     def restore(self, fields: dict[str, Any]) -> None:
@@ -101,4 +94,4 @@ class CountState:
         self._number = fields["number"]
         self._cap.level = fields["level"]
         self._open = OpenPane.from_bytes(fields["open"])
-        self._retention.panes = {number: Pane.from_bytes(data) for number, data in fields["panes"]}
+        self._retention.restore(fields["panes"])

@@ -48,6 +48,8 @@ class Scope:
         Oldest first.
     weights
         One for each pane; None where all weigh the same.
+    row_weights
+        One for each row, where there is one pane and its rows do not weigh the same.
     start, end
         Bounds in event time, where windows have them.
     place
@@ -59,12 +61,28 @@ class Scope:
     start: float | None = None
     end: float | None = None
     place: int = 0
+    row_weights: Vector | None = None
+
+    @classmethod
+    def of(
+        cls,
+        retention: Retention,
+        edge: int,
+        start: float | None = None,
+        end: float | None = None,
+        place: int = 0,
+    ) -> "Scope":
+        """What is in scope when all panes before `edge` are sealed."""
+        pane, weights = retention.merged(edge)
+        return cls([] if pane is None else [pane], None, start, end, place, weights)
 
     def merged(self) -> tuple[Pane | None, Vector]:
         """One pane of all rows, and a weight for each (empty for none); None if there is no row."""
         if not self.panes:
             return None, np.empty(0)
         pane, weights = merge_weighted(self.panes, self.weights)
+        if self.row_weights is not None:
+            weights = self.row_weights
         return (pane if len(pane) else None), weights
 
 
@@ -111,9 +129,9 @@ class Cap:
 
     def settle(self, edge: int, panes: list[OpenPane]) -> None:
         """Find the level for new panes, with what the window at `edge` covers held."""
-        kept = self._retention.in_scope(edge)
-        self.level = max([0, *(pane.level for pane in kept), *(pane.level for pane in panes)])
-        rows = sum(map(len, kept)) + sum(pane.n for pane in panes)
+        level, rows = self._retention.level_and_rows(edge)
+        self.level = max([level, *(pane.level for pane in panes)])
+        rows += sum(pane.n for pane in panes)
         if self.level and self._most is not None and 4 * rows <= self._most:
             self.level -= 1
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from stream_leip.arrays import Rows, Vector
 from stream_leip.errors import InputError
 from stream_leip.open_pane import OpenPane
-from stream_leip.pane import Pane
 from stream_leip.windows.retention import Retention
 from stream_leip.windows.state import Cap, Layout, Scope
 
@@ -67,7 +66,7 @@ class TimeState:
         if number < self._edge:
             self._too_late(row, np.array([time]), np.array([event]))
             return ends
-        self._retention.advance(self._edge + 1)
+        self._begin(self._edge)
         pane = self._pane(number)
         pane.append(row, event, time)
         if self._capped:
@@ -100,7 +99,7 @@ class TimeState:
             self._too_late(rows[late], times[late], events[late])
             if late.all():
                 return
-        self._retention.advance(self._edge + 1)
+        self._begin(self._edge)
         order = np.argsort(numbers, kind="stable")
         cuts = np.flatnonzero(np.diff(numbers[order])) + 1
         for which in np.split(order, cuts):
@@ -115,6 +114,12 @@ class TimeState:
         if tick > self._latest:
             self._latest = tick
             yield from self._seal((tick - self._lateness) // self._every, 0)
+
+    def _begin(self, number: int) -> None:
+        """With an event after the last window, the oldest pane leaves the scope."""
+        self._retention.advance(number + 1)
+        if self._capped:
+            self._retention.compact()
 
     def _seconds(self, number: int) -> float:
         """Where a pane begins."""
@@ -141,7 +146,7 @@ class TimeState:
         while self._edge < edge:
             target = self._edge + 1
             self._retention.advance(target)
-            if not self._retention.panes and self._edge not in self._open:
+            if self._retention.oldest is None and self._edge not in self._open:
                 # Nothing in scope until the next pane that has events: over the gap at once.
                 target = min([edge, *(number for number in self._open if number >= self._edge)])
                 yield from self._gap(self._edge, target, place)
@@ -151,16 +156,18 @@ class TimeState:
             if opened is not None:
                 self._retention.add(self._edge, opened.seal())
             self._edge = target
-            panes = self._retention.in_scope(target)
-            start = self._seconds(self._retention.reach(target))
-            if panes:
-                weights = self._retention.weights(target)
-                if weights is not None:
-                    start = self._seconds(min(self._retention.panes))
-                yield Scope(panes, weights, start, self._seconds(target), place)
-            elif self._emit_empty:
-                yield Scope([], None, start, self._seconds(target), place)
-        self._cap.settle(self._edge + 1, list(self._open.values()))
+            if self._retention.oldest is not None or self._emit_empty:
+                start, end = self._bounds(self._retention, target)
+                yield Scope.of(self._retention, target, start, end, place)
+        if self._capped:
+            self._cap.settle(self._edge + 1, list(self._open.values()))
+
+    def _bounds(self, retention: Retention, edge: int) -> tuple[float, float]:
+        """Of the window that ends at an edge; one that fades begins with its oldest pane."""
+        fading = retention.half_life is not None and retention.oldest is not None
+        start = retention.oldest if fading else retention.reach(edge)
+        assert start is not None
+        return self._seconds(start), self._seconds(edge)
 
     def _gap(self, begin: int, end: int, place: int) -> Iterator[Scope]:
         """Windows with no events: one empty scope each, or one for all if they are many."""
@@ -177,16 +184,14 @@ class TimeState:
         """What is in scope at this moment, open panes included."""
         if self._edge is None:
             return Scope([], None)
-        opened = {number: pane.seal() for number, pane in sorted(self._open.items()) if pane.n}
-        retention = Retention(
-            self._retention.span,
-            self._retention.half_life,
-            {**self._retention.panes, **opened},
-        )
+        opened = {number: pane for number, pane in sorted(self._open.items()) if pane.n}
         edge = max([self._edge, *(number + 1 for number in opened)])
-        panes = retention.in_scope(edge)
-        start = self._seconds(retention.reach(edge))
-        return Scope(panes, retention.weights(edge), start, self._seconds(edge))
+        retention = self._retention.copy()
+        retention.advance(edge)
+        for number, pane in opened.items():
+            if number >= retention.reach(edge):
+                retention.add(number, pane.seal())
+        return Scope.of(retention, edge, *self._bounds(retention, edge))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values and bytes."""
@@ -196,7 +201,7 @@ class TimeState:
             "late": self.late,
             "level": self._cap.level,
             "open": [(number, pane.to_bytes()) for number, pane in sorted(self._open.items())],
-            "panes": [(number, pane.to_bytes()) for number, pane in self._retention.panes.items()],
+            "panes": self._retention.to_bytes(),
         }
 
     def restore(self, fields: dict[str, Any]) -> None:
@@ -206,7 +211,7 @@ class TimeState:
         self.late = fields["late"]
         self._cap.level = fields["level"]
         self._open = {number: OpenPane.from_bytes(data) for number, data in fields["open"]}
-        self._retention.panes = {number: Pane.from_bytes(data) for number, data in fields["panes"]}
+        self._retention.restore(fields["panes"])
 
 
 def _ticks(seconds: float) -> int:
