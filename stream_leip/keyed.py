@@ -1,5 +1,7 @@
 """Many streams, each with a key and a monitor of its own."""
 
+from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,18 +14,21 @@ from stream_leip import binary
 from stream_leip.arrays import Rows, Vector
 from stream_leip.errors import InputError, SnapshotError
 from stream_leip.estimators import Estimator
+from stream_leip.groups import Groups
 from stream_leip.monitor import DEFAULT_WINDOW, Batch, Monitor, check_fingerprint
 from stream_leip.profile import SourceProfile
 from stream_leip.rows import ScoresLike
 from stream_leip.settings import from_plain, to_plain
 from stream_leip.times import Time, Times, epoch_seconds
 from stream_leip.update import Update
-from stream_leip.windows import Window
+from stream_leip.windows import Layout, Window
 from stream_leip.windows.state import OnLate
 
 VERSION = 1
-# What a monitor takes beside its rows, about.
-_BYTES_A_KEY = 6000
+# What a key takes beside its window, measured: a monitor, its name in two dictionaries.
+_BYTES_A_KEY = 2000
+# Allocators leave gaps, about so much of all.
+_GAPS = 0.06
 
 OnExpire = Callable[[str, bytes], None]
 OnKeyLate = Callable[[str, Rows, Vector, NDArray[np.int64]], None]
@@ -42,8 +47,8 @@ class KeyedMonitor:
     idle
         Seconds of event time after which a key without events expires, when `advance` comes by.
     max_bytes
-        A budget for all keys together; with `max_keys` it caps the rows that each may keep. It
-        counts rows and a few kilobytes a key: windows of many panes take about one more for each.
+        A budget for all keys together, for what is held between calls; with `max_keys` it caps the
+        rows that each may keep. Names of keys are taken to be of 100 characters at most.
     on_late
         Called with a key, and rows, times and event numbers that came too late for their window.
     on_expire
@@ -87,8 +92,8 @@ class KeyedMonitor:
         if idle is not None and not idle > 0:
             raise InputError(f"idle: {idle!r}; use a number of seconds above zero, or None")
         if max_bytes is not None:
-            a_row = 4 * len(profile.classes) if top_k is None else 6 * top_k
-            max_rows = _rows_within(max_bytes, max_keys, max_rows, a_row + 10)
+            layout = Layout(len(profile.classes), top_k, max_rows)
+            max_rows = _rows_within(max_bytes, max_keys, window, layout)
         self._settings: dict[str, Any] = {"max_rows": max_rows, "top_k": top_k, "on_bad": on_bad}
         self._gate = Monitor(profile, window, estimator, **self._settings)
         self._max_keys = max_keys
@@ -96,7 +101,7 @@ class KeyedMonitor:
         self._on_late = on_late
         self._on_expire = on_expire
         # From the key longest without an event to the newest.
-        self._monitors: dict[str, Monitor] = {}
+        self._monitors: OrderedDict[str, Monitor] = OrderedDict()
         self._seen: dict[str, float] = {}
         self._bad = 0
         self.forgotten = 0
@@ -105,6 +110,12 @@ class KeyedMonitor:
     def profile(self) -> SourceProfile:
         """The source."""
         return self._gate.profile
+
+    @property
+    def max_rows(self) -> int | None:
+        """Most rows that each key may keep, by `max_rows` or `max_bytes`; None for no cap."""
+        most: int | None = self._settings["max_rows"]
+        return most
 
     @property
     def bad(self) -> int:
@@ -139,39 +150,38 @@ class KeyedMonitor:
     ) -> list[Update]:
         """Take many events; the same as `update` for each, and faster."""
         names = list(keys)
-        for key in set(map(_check_key, names)) - self._monitors.keys():
-            _check_new(key)
+        new = self._check_keys(names)
         batch = self._gate.gate_many(scores, times)
         if len(names) != batch.n:
             raise InputError(f"keys: {len(names)} keys for {batch.n} events; give one for each")
-        places = _places_by_key(names)
-        if (
-            self._max_keys is not None
-            and len(places.keys() | self._monitors.keys()) > self._max_keys
-        ):
+        monitors = self._monitors
+        if self._max_keys is not None and len(monitors) + new > self._max_keys:
             return self._one_by_one(names, batch)
-        row_of = np.full(batch.n, -1)
-        row_of[batch.places] = np.arange(len(batch.rows))
         found: list[tuple[int, Update]] = []
-        parts: list[tuple[int, str, NDArray[np.int64], NDArray[np.int64]]] = []
-        for key, events in places.items():
-            which = row_of[events]
-            which = which[which >= 0]
-            if len(which):
-                parts.append((int(which[-1]), key, events, which))
-            elif key in self._monitors:
-                self._monitors[key].skip(len(events))
-        for _, key, events, which in sorted(parts, key=lambda part: part[0]):
-            local = np.searchsorted(events, batch.places[which])
+        groups = Groups(names, batch)
+        for key, begin, stop, bad in groups:
+            monitor = monitors.get(key)
+            if begin == stop:
+                if monitor is not None:
+                    monitor.skip(bad)
+                continue
             # Bad events before a key's first good one belong to no monitor yet.
-            before = 0 if key in self._monitors else int(local[0])
-            times_of_key = None if batch.times is None else batch.times[which]
-            monitor = self._monitor(key)
-            self._note(key, times_of_key)
-            part = Batch(batch.rows[which], times_of_key, local - before, len(events) - before)
-            for place, update in monitor.take(part):
-                found.append((int(batch.places[which[place]]), replace(update, key=key)))
-        found.sort(key=lambda each: each[0])
+            skipped = groups.bad_before(begin) if bad and monitor is None else 0
+            if monitor is None:
+                monitor = self._make(key)
+            else:
+                monitors.move_to_end(key)
+            time = groups.latest(begin, stop)
+            if time is not None:
+                self._note(key, time)
+            if stop - begin == 1 and not bad:
+                updates = monitor.take_one(groups.rows[begin:stop], time)
+                if updates:
+                    found += [(begin, _named(update, key)) for update in updates]
+            else:
+                for place, update in monitor.take(groups.batch(begin, stop, bad, skipped)):
+                    found.append((begin + place, _named(update, key)))
+        found.sort(key=lambda each: int(groups.places[each[0]]))
         self._bad += batch.n - len(batch.rows)
         return [update for _, update in found]
 
@@ -193,14 +203,14 @@ class KeyedMonitor:
             return []
         monitor = self._monitor(key)
         if time is not None:
-            self._seen[key] = max(time, self._seen.get(key, time))
-        return [replace(update, key=key) for update in monitor.take_one(row, time)]
+            self._note(key, time)
+        return [_named(update, key) for update in monitor.take_one(row, time)]
 
     def advance(self, time: Time) -> list[Update]:
         """Let event time move on for all keys; those idle for too long expire."""
         seconds = epoch_seconds(time)
         updates = [
-            replace(update, key=key)
+            _named(update, key)
             for key, monitor in self._monitors.items()
             for update in monitor.advance(seconds)
         ]
@@ -242,7 +252,7 @@ class KeyedMonitor:
 
     def estimate(self, key: str) -> Update:
         """The class mix of a key now, whatever the pane's fill."""
-        return replace(self.monitor(key).estimate(), key=key)
+        return _named(self.monitor(key).estimate(), key)
 
     def adapt(self, key: str, scores: ScoresLike) -> Rows:
         """Posteriors under a key's current mix; under the source's for a key without a monitor."""
@@ -290,39 +300,49 @@ class KeyedMonitor:
         keyed._bad = fields["bad"]
         keyed.forgotten = fields["forgotten"]
         keyed._seen = fields["seen"]
-        keyed._monitors = {
-            key: Monitor.restore(
+        for key, data in fields["monitors"].items():
+            keyed._monitors[key] = Monitor.restore(
                 data, profile, estimator=keyed._gate.estimator, on_late=keyed._late_of(key)
             )
-            for key, data in fields["monitors"].items()
-        }
         return keyed
 
     def _monitor(self, key: str) -> Monitor:
         """The monitor of a key, moved to the newest; made if there is none."""
-        monitor = self._monitors.pop(key, None)
+        monitor = self._monitors.get(key)
         if monitor is None:
-            self._make_room()
-            gate = self._gate
-            monitor = Monitor(
-                gate.profile,
-                gate.window,
-                gate.estimator,
-                on_late=self._late_of(key),
-                **self._settings,
-            )
-        self._monitors[key] = monitor
+            return self._make(key)
+        self._monitors.move_to_end(key)
         return monitor
+
+    def _make(self, key: str) -> Monitor:
+        self._make_room()
+        gate = self._gate
+        monitor = self._monitors[key] = Monitor(
+            gate.profile,
+            gate.window,
+            gate.estimator,
+            on_late=self._late_of(key),
+            **self._settings,
+        )
+        return monitor
+
+    def _check_keys(self, keys: list[str]) -> int:
+        """Refuse keys that are no strings, or could not be written down; count the new ones."""
+        try:
+            new = set(keys).difference(self._monitors)
+        except TypeError:  # a key that cannot be hashed is no string
+            new = set(map(_check_key, keys))
+        for key in new:
+            _check_new(_check_key(key))
+        return len(new)
 
     def _late_of(self, key: str) -> OnLate | None:
         on_late = self._on_late
         return None if on_late is None else partial(on_late, key)
 
-    def _note(self, key: str, times: Vector | None) -> None:
+    def _note(self, key: str, time: float) -> None:
         """Remember when a key was last seen."""
-        if times is not None and len(times):
-            latest = float(times.max())
-            self._seen[key] = max(latest, self._seen.get(key, latest))
+        self._seen[key] = max(time, self._seen.get(key, time))
 
     def _make_room(self) -> None:
         while self._max_keys is not None and len(self._monitors) >= self._max_keys:
@@ -343,23 +363,30 @@ def _check_new(key: str) -> None:
         raise InputError(f"key: {key!r} is not Unicode text ({error.reason})") from error
 
 
-def _places_by_key(keys: list[str]) -> dict[str, NDArray[np.int64]]:
-    """Where the events of each key are."""
-    unique, inverse = np.unique(np.array(keys, object), return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(inverse, minlength=len(unique)))[:-1])
-    return dict(zip(unique.tolist(), parts, strict=True))
+def _named(update: Update, key: str) -> Update:
+    """An update that a key's monitor has just made, with the key; nobody else has seen it yet."""
+    object.__setattr__(update, "key", key)
+    return update
 
 
-def _rows_within(budget: int, keys: int | None, most: int | None, a_row: int) -> int:
+def _rows_within(budget: int, keys: int | None, window: Window, layout: Layout) -> int:
     """How many rows each key may keep so that all of them fit the budget."""
     if keys is None:
         raise InputError(f"max_bytes: {budget!r} needs max_keys, to know how many share it")
-    # Twice the rows: an open pane grows by doubling, and a sealed one is a copy.
-    rows = int((budget / keys - _BYTES_A_KEY) / (2 * a_row))
-    if rows < 1:
-        least = keys * (_BYTES_A_KEY + 2 * a_row)
+
+    def bytes_with(rows: int) -> int:
+        state = window.open(replace(layout, max_rows=rows))
+        if not hasattr(state, "most_bytes"):
+            raise InputError(
+                f"max_bytes: {window!r} does not say what it takes; cap its rows with max_rows"
+            )
+        own = _BYTES_A_KEY + 12 * layout.m
+        return int(keys * (own + state.most_bytes) * (1.0 + _GAPS))
+
+    least = bytes_with(1)
+    if budget < least:
         raise InputError(
             f"max_bytes: {budget!r} is too little for {keys} keys; use {least} or more"
         )
-    return rows if most is None else min(rows, most)
+    most = 2**40 if layout.max_rows is None else layout.max_rows
+    return bisect_right(range(1, most + 1), budget, key=bytes_with)

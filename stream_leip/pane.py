@@ -128,9 +128,9 @@ class Pane:
         """The top probability of each row, descending."""
         return (np.uint32(ONE) - (self.keys >> HIGH).astype(np.uint32)).view(np.float32)
 
-    @cached_property
+    @property
     def _step(self) -> int:
-        return max(256, 4 * self.m)
+        return _counted_rows(self.m)
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
@@ -283,6 +283,16 @@ def check_span(first: int, pane: Pane) -> None:
     """Refuse more events than keys can number."""
     if len(pane) and pane.last - first > INDEX:
         raise _too_long()
+
+
+def _counted_rows(m: int) -> int:
+    """After how many rows label counts are put down."""
+    return max(256, 4 * m)
+
+
+def bytes_of_counts(rows: int, m: int) -> int:
+    """What the label counts of so many rows take."""
+    return 8 * m * (rows // _counted_rows(m) + 1)
 
 
 def _moved(keys: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:

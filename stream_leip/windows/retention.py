@@ -135,19 +135,27 @@ class Retention:
         if self._run is None:
             return None, None
         totals = self._ledger.totals()
-        pane, ages = self._run, None if self.half_life is None else self._ages()
+        pane = self._run
+        weights = None if self.half_life is None else self._weights(edge, self.half_life)
         if totals.mixed:
             stay = kernel.kept(pane.events, totals.level)
             pane = pane.take(stay, pane.first)
-            ages = None if ages is None else ages[stay]
+            weights = None if weights is None else weights[stay]
         if totals.mixed or (pane.start, pane.end, pane.level, pane.seen) != totals[1:5]:
             pane = replace(
                 pane, start=totals.start, end=totals.end, level=totals.level, seen=totals.seen
             )
-        if ages is None:
-            return pane, None
+        return pane, weights
+
+    def _weights(self, edge: int, half_life: float) -> Vector:
+        """Of each row of the run."""
         by_age = np.arange(self.most_panes) + (edge - 1 - self._newest)
-        return pane, np.exp2(-by_age / self.half_life)[ages]
+        return np.asarray(np.exp2(-by_age / half_life)[self._ages()])
+
+    @property
+    def bytes_a_mark(self) -> int:
+        """What a row takes to say which pane it is of."""
+        return 0 if self.most_panes == 1 else np.min_scalar_type(self.most_panes - 1).itemsize
 
     def copy(self) -> "Retention":
         """Another of the same panes."""

@@ -16,7 +16,7 @@ from stream_leip.windows.retention import Retention
 OnLate = Callable[[Rows, Vector, NDArray[np.int64]], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Layout:
     """What a window needs to know of its stream.
 
@@ -95,6 +95,10 @@ class WindowState(Protocol):
     def needs_time(self) -> bool:
         """Whether every event must have a time."""
 
+    @property
+    def most_bytes(self) -> int:
+        """What it can come to take, under the cap of its layout."""
+
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
 
@@ -122,6 +126,8 @@ class Cap:
     panes, when a window ends and there is room. A merge thins to the highest level among its panes.
     """
 
+    __slots__ = ("_most", "_retention", "level")
+
     def __init__(self, most: int | None, retention: Retention) -> None:
         self._most = most
         self._retention = retention
@@ -134,6 +140,11 @@ class Cap:
         rows += sum(pane.n for pane in panes)
         if self.level and self._most is not None and 4 * rows <= self._most:
             self.level -= 1
+
+    def hold_one(self, pane: OpenPane) -> None:
+        """The same as `hold`, where there is only one open pane."""
+        if self._most is not None and self._retention.rows + pane.n > self._most:
+            self.hold([pane])
 
     def hold(self, panes: list[OpenPane]) -> None:
         """Thin open and sealed panes alike until they are within the cap."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from stream_leip.arrays import Rows, Vector
 from stream_leip.errors import InputError
 from stream_leip.open_pane import OpenPane
+from stream_leip.windows.footprint import most_bytes
 from stream_leip.windows.retention import Retention
 from stream_leip.windows.state import Cap, Layout, Scope
 
@@ -27,6 +28,20 @@ class TimeState:
     to (k + 1)·every, and is sealed when the watermark has passed its end; an event of a sealed
     pane is late.
     """
+
+    __slots__ = (
+        "_cap",
+        "_capped",
+        "_edge",
+        "_emit_empty",
+        "_every",
+        "_lateness",
+        "_latest",
+        "_layout",
+        "_open",
+        "_retention",
+        "late",
+    )
 
     needs_time = True
 
@@ -52,6 +67,18 @@ class TimeState:
         self._latest = _LONG_AGO
         self._edge: int | None = None  # panes before it are sealed; None until the first event
         self.late = 0
+
+    @property
+    def most_bytes(self) -> int:
+        """What it can come to take, under the cap of its layout."""
+        assert self._longest is not None
+        open_panes = -(-self._lateness // self._every) + 1
+        return most_bytes(self._layout, self._retention, open_panes, self._longest)
+
+    @property
+    def _longest(self) -> int | None:
+        """Rows of an open pane; one beyond the cap comes before rows are thinned."""
+        return None if self._layout.max_rows is None else self._layout.max_rows + 1
 
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
@@ -128,7 +155,7 @@ class TimeState:
     def _pane(self, number: int) -> OpenPane:
         pane = self._open.get(number)
         if pane is None:
-            pane = self._open[number] = OpenPane(self._layout.m, self._layout.top_k)
+            pane = self._open[number] = OpenPane(self._layout.m, self._layout.top_k, self._longest)
             pane.level = self._cap.level
         return pane
 
@@ -210,7 +237,9 @@ class TimeState:
         self._latest = fields["latest"]
         self.late = fields["late"]
         self._cap.level = fields["level"]
-        self._open = {number: OpenPane.from_bytes(data) for number, data in fields["open"]}
+        self._open = {
+            number: OpenPane.from_bytes(data, self._longest) for number, data in fields["open"]
+        }
         self._retention.restore(fields["panes"])
 
 
