@@ -91,16 +91,19 @@ class Pane:
             ranking.rank_sparse(rows, classes, keys, labels)
         else:
             ranking.rank(rows, rows.view(np.int32), keys, labels)
-        keys.sort()
-        order = (keys & INDEX).astype(np.int64)
-        keys &= ~INDEX
         if n and int(numbers[-1]) - first > INDEX:
             raise _too_long()
-        keys |= (numbers[order] - first).astype(np.uint64)
+        keys.sort()
+        in_order = np.empty((n, width), np.float32)
+        classes_in_order = np.empty_like(classes) if classes.shape[1] else ALL_CLASSES
+        ranked = np.empty(n, np.uint16)
+        kernel.put_in_order(
+            rows, classes, labels, numbers, first, keys, in_order, classes_in_order, ranked
+        )
         return cls(
-            rows[order],
-            classes[order] if classes.shape[1] else ALL_CLASSES,
-            labels[order],
+            in_order,
+            classes_in_order,
+            ranked,
             keys,
             width if m is None else m,
             first,

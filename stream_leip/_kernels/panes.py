@@ -120,3 +120,17 @@ def merge_pair(
             if k > 0:
                 classes[place] = classes_b[b]
             b += 1
+
+
+@njit(cache=True, error_model="numpy")
+def put_in_order(rows, classes, labels, events, first, keys, in_order, classes_in_order, ranked):
+    """Fill rows, classes and labels in the order of `keys`, whose places become event numbers."""
+    k = classes_in_order.shape[1]
+    for place in range(keys.size):
+        i = np.int64(keys[place] & np.uint64(0xFFFFFFFF))
+        for j in range(rows.shape[1]):
+            in_order[place, j] = rows[i, j]
+        for j in range(k):
+            classes_in_order[place, j] = classes[i, j]
+        ranked[place] = labels[i]
+        keys[place] = (keys[place] - np.uint64(i)) + np.uint64(events[i] - first)
