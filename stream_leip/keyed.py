@@ -1,9 +1,7 @@
 """Many streams, each with a key and a monitor of its own."""
 
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 
 from stream_leip import binary
 from stream_leip.arrays import Rows, Vector
+from stream_leip.budget import rows_within
 from stream_leip.errors import InputError, SnapshotError
 from stream_leip.estimators import Estimator
 from stream_leip.groups import Groups
@@ -25,11 +24,6 @@ from stream_leip.windows import Layout, Window
 from stream_leip.windows.state import OnLate
 
 VERSION = 1
-# What a key takes beside its window, measured: a monitor, its name in two dictionaries.
-_BYTES_A_KEY = 2000
-# Allocators leave gaps, about so much of all.
-_GAPS = 0.06
-
 OnExpire = Callable[[str, bytes], None]
 OnKeyLate = Callable[[str, Rows, Vector, NDArray[np.int64]], None]
 
@@ -93,7 +87,7 @@ class KeyedMonitor:
             raise InputError(f"idle: {idle!r}; use a number of seconds above zero, or None")
         if max_bytes is not None:
             layout = Layout(len(profile.classes), top_k, max_rows)
-            max_rows = _rows_within(max_bytes, max_keys, window, layout)
+            max_rows = rows_within(max_bytes, max_keys, window, layout)
         self._settings: dict[str, Any] = {"max_rows": max_rows, "top_k": top_k, "on_bad": on_bad}
         self._gate = Monitor(profile, window, estimator, **self._settings)
         self._max_keys = max_keys
@@ -148,51 +142,78 @@ class KeyedMonitor:
     def update_many(
         self, keys: Sequence[str], scores: ScoresLike, times: Times | None = None
     ) -> list[Update]:
-        """Take many events; the same as `update` for each, and faster."""
+        """Take many events; the same as `update` for each, and faster.
+
+        If an estimator or callback of your own raises, the error comes when all events are taken;
+        this call's updates are lost. Only an event for which `on_expire` failed to make room is
+        not taken, and the key that should have gone stays.
+        """
         names = list(keys)
         new = self._check_keys(names)
         batch = self._gate.gate_many(scores, times)
         if len(names) != batch.n:
             raise InputError(f"keys: {len(names)} keys for {batch.n} events; give one for each")
-        monitors = self._monitors
-        if self._max_keys is not None and len(monitors) + new > self._max_keys:
+        if self._max_keys is not None and len(self._monitors) + new > self._max_keys:
             return self._one_by_one(names, batch)
-        found: list[tuple[int, Update]] = []
         groups = Groups(names, batch)
+        found: list[tuple[int, Update]] = []
+        failure: Exception | None = None
         for key, begin, stop, bad in groups:
-            monitor = monitors.get(key)
-            if begin == stop:
-                if monitor is not None:
-                    monitor.skip(bad)
-                continue
-            # Bad events before a key's first good one belong to no monitor yet.
-            skipped = groups.bad_before(begin) if bad and monitor is None else 0
-            if monitor is None:
-                monitor = self._make(key)
-            else:
-                monitors.move_to_end(key)
-            time = groups.latest(begin, stop)
-            if time is not None:
-                self._note(key, time)
-            if stop - begin == 1 and not bad:
-                updates = monitor.take_one(groups.rows[begin:stop], time)
-                if updates:
-                    found += [(begin, _named(update, key)) for update in updates]
-            else:
-                for place, update in monitor.take(groups.batch(begin, stop, bad, skipped)):
-                    found.append((begin + place, _named(update, key)))
-        found.sort(key=lambda each: int(groups.places[each[0]]))
+            try:
+                self._take_group(groups, key, begin, stop, bad, found)
+            except Exception as error:
+                failure = failure or error
         self._bad += batch.n - len(batch.rows)
+        if failure is not None:
+            raise failure
+        found.sort(key=lambda each: int(groups.places[each[0]]))
         return [update for _, update in found]
+
+    def _take_group(
+        self,
+        groups: Groups,
+        key: str,
+        begin: int,
+        stop: int,
+        bad: int,
+        found: list[tuple[int, Update]],
+    ) -> None:
+        """Take a key's events; put its updates, each with the place of its row, into `found`."""
+        monitor = self._monitors.get(key)
+        if begin == stop:
+            if monitor is not None:
+                monitor.skip(bad)
+            return
+        # Bad events before a key's first good one belong to no monitor yet.
+        skipped = groups.bad_before(begin) if bad and monitor is None else 0
+        if monitor is None:
+            monitor = self._make(key)
+        else:
+            self._monitors.move_to_end(key)
+        time = groups.latest(begin, stop)
+        if time is not None:
+            self._note(key, time)
+        if stop - begin == 1 and not bad:
+            for update in monitor.take_one(groups.rows[begin:stop], time):
+                found.append((begin, _named(update, key)))  # noqa: PERF401  (mostly none)
+        else:
+            for place, update in monitor.take(groups.batch(begin, stop, bad, skipped)):
+                found.append((begin + place, _named(update, key)))
 
     def _one_by_one(self, keys: list[str], batch: Batch) -> list[Update]:
         """In order of arrival: which key goes when they are too many depends on it."""
         updates: list[Update] = []
+        failure: Exception | None = None
         row_of = dict(zip(batch.places.tolist(), range(len(batch.rows)), strict=True))
         for place, key in enumerate(keys):
             i = row_of.get(place)
             time = None if i is None or batch.times is None else float(batch.times[i])
-            updates += self._take_one(key, None if i is None else batch.rows[i : i + 1], time)
+            try:
+                updates += self._take_one(key, None if i is None else batch.rows[i : i + 1], time)
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
         return updates
 
     def _take_one(self, key: str, row: Rows | None, time: float | None) -> list[Update]:
@@ -367,26 +388,3 @@ def _named(update: Update, key: str) -> Update:
     """An update that a key's monitor has just made, with the key; nobody else has seen it yet."""
     object.__setattr__(update, "key", key)
     return update
-
-
-def _rows_within(budget: int, keys: int | None, window: Window, layout: Layout) -> int:
-    """How many rows each key may keep so that all of them fit the budget."""
-    if keys is None:
-        raise InputError(f"max_bytes: {budget!r} needs max_keys, to know how many share it")
-
-    def bytes_with(rows: int) -> int:
-        state = window.open(replace(layout, max_rows=rows))
-        if not hasattr(state, "most_bytes"):
-            raise InputError(
-                f"max_bytes: {window!r} does not say what it takes; cap its rows with max_rows"
-            )
-        own = _BYTES_A_KEY + 12 * layout.m
-        return int(keys * (own + state.most_bytes) * (1.0 + _GAPS))
-
-    least = bytes_with(1)
-    if budget < least:
-        raise InputError(
-            f"max_bytes: {budget!r} is too little for {keys} keys; use {least} or more"
-        )
-    most = 2**40 if layout.max_rows is None else layout.max_rows
-    return bisect_right(range(1, most + 1), budget, key=bytes_with)

@@ -155,7 +155,11 @@ class Monitor:
         return self.take_one(*self.gate_one(scores, time))
 
     def update_many(self, scores: gate.ScoresLike, times: Times | None = None) -> list[Update]:
-        """Take many events; the same as `update` for each, and faster."""
+        """Take many events; the same as `update` for each, and faster.
+
+        If an estimator of your own raises, the error comes when all events are taken: this call's
+        updates are lost, and the state is that after the batch. Do not feed it again.
+        """
         return [update for _, update in self.take(self.gate_many(scores, times))]
 
     def advance(self, time: Time) -> list[Update]:
@@ -232,8 +236,9 @@ class Monitor:
         if row is None:
             self.skip(1)
             return []
-        scopes = self._state.add_one(row, time, self._events)
-        self._events += 1
+        event = self._events
+        self._events += 1  # first: a callback that raises must not give the number away twice
+        scopes = self._state.add_one(row, time, event)
         return [self._emit(scope) for scope in scopes] if scopes else []
 
     def skip(self, events: int) -> None:
@@ -246,18 +251,29 @@ class Monitor:
         The event is its place among the batch's rows.
         """
         bad = self._bad
+        failure: Exception | None = None
         if len(batch.rows):
             events = np.arange(self._events, self._events + len(batch.rows))
             self._events += len(batch.rows)
             for scope in self._state.add(batch.rows, batch.times, events):
                 # Of the events before that one, those that are no rows were bad.
                 self._bad = bad + int(batch.places[scope.place]) - scope.place
-                yield scope.place, self._emit(scope)
+                try:
+                    update = self._emit(scope)
+                except Exception as error:
+                    # The events came all the same: the state takes them to the last.
+                    failure = failure or error
+                else:
+                    yield scope.place, update
         self._bad = bad + batch.n - len(batch.rows)
+        if failure is not None:
+            raise failure
 
     def _emit(self, scope: Scope) -> Update:
-        update = self._describe(scope)
-        self._sequence += 1
+        try:
+            update = self._describe(scope)
+        finally:
+            self._sequence += 1  # a number that is missing tells of an update that failed
         if update.adapting_prior is not None:
             self._adapting = update.adapting_prior.copy()
         return update

@@ -109,23 +109,29 @@ class TimeState:
         edges = (latest - self._lateness) // self._every
         before = edges[0] - 1 if self._edge is None else self._edge
         cuts = np.flatnonzero(np.diff(edges, prepend=before) > 0)
+        failure: Exception | None = None
         for begin, end in pairwise(sorted({0, *cuts.tolist(), len(rows)})):
             if self._edge is None or edges[begin] > self._edge:
                 yield from self._seal(int(edges[begin]), begin)
             part = slice(begin, end)
             self._latest = int(latest[end - 1])
-            self._take(rows[part], times[part], events[part], numbers[part])
+            late = numbers[part] < self._edge
+            if late.any():
+                try:
+                    self._too_late(rows[part][late], times[part][late], events[part][late])
+                except Exception as error:
+                    # A callback that fails must not cost the events that are not late.
+                    failure = failure or error
+            if not late.all():
+                self._take(rows[part], times[part], events[part], numbers[part])
+        if failure is not None:
+            raise failure
 
     def _take(
         self, rows: Rows, times: Vector, events: NDArray[np.int64], numbers: NDArray[np.int64]
     ) -> None:
-        """Put rows between two edges into their panes."""
+        """Put rows between two edges into their panes, those that are late aside."""
         assert self._edge is not None
-        late = numbers < self._edge
-        if late.any():
-            self._too_late(rows[late], times[late], events[late])
-            if late.all():
-                return
         self._begin(self._edge)
         order = np.argsort(numbers, kind="stable")
         cuts = np.flatnonzero(np.diff(numbers[order])) + 1
