@@ -115,6 +115,7 @@ class TimeState:
                 yield from self._seal(int(edges[begin]), begin)
             part = slice(begin, end)
             self._latest = int(latest[end - 1])
+            assert self._edge is not None
             late = numbers[part] < self._edge
             if late.any():
                 try:
