@@ -26,7 +26,7 @@ def describe(
     `level` is that of the intervals, None for none; `checked` counts the windows that the
     assumption check was spent on, this one included, 0 for no check.
     """
-    pane, weights = scope.merged()
+    pane, weights = scope.pane, scope.weights
     if pane is None:
         return {
             "first": None,

@@ -1,29 +1,30 @@
 """Many streams, each with a key and a monitor of its own."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_leip import binary
 from stream_leip.arrays import Rows, Vector
+from stream_leip.budget import rows_within
+from stream_leip.entrance import Batch, OnBad
 from stream_leip.errors import InputError, SnapshotError
 from stream_leip.estimators import Estimator
-from stream_leip.monitor import DEFAULT_WINDOW, AlarmLevel, Batch, Monitor, check_fingerprint
+from stream_leip.groups import Groups
+from stream_leip.monitor import DEFAULT_WINDOW, AlarmLevel, Monitor, check_fingerprint
 from stream_leip.profile import SourceProfile
 from stream_leip.rows import ScoresLike
 from stream_leip.settings import from_plain, to_plain
 from stream_leip.times import Time, Times, epoch_seconds
 from stream_leip.update import Update
-from stream_leip.windows import Window
+from stream_leip.windows import Layout, Window
 from stream_leip.windows.state import OnLate
 
 VERSION = 2
-# What a monitor takes beside its rows, about.
-_BYTES_A_KEY = 6000
 
 OnExpire = Callable[[str, bytes], None]
 OnKeyLate = Callable[[str, Rows, Vector, NDArray[np.int64]], None]
@@ -42,8 +43,8 @@ class KeyedMonitor:
     idle
         Seconds of event time after which a key without events expires, when `advance` comes by.
     max_bytes
-        A budget for all keys together; with `max_keys` it caps the rows that each may keep. It
-        counts rows and a few kilobytes a key: windows of many panes take about one more for each.
+        A budget for all keys together, for what is held between calls; with `max_keys` it caps the
+        rows that each may keep. Names of keys are taken to be of 100 characters at most.
     on_late
         Called with a key, and rows, times and event numbers that came too late for their window.
     on_expire
@@ -78,7 +79,7 @@ class KeyedMonitor:
         check: bool = True,
         max_rows: int | None = None,
         top_k: int | None = None,
-        on_bad: Literal["raise", "skip"] = "raise",
+        on_bad: OnBad = "raise",
         max_keys: int | None = None,
         idle: float | None = None,
         max_bytes: int | None = None,
@@ -90,8 +91,9 @@ class KeyedMonitor:
         if idle is not None and not idle > 0:
             raise InputError(f"idle: {idle!r}; use a number of seconds above zero, or None")
         if max_bytes is not None:
-            a_row = 4 * len(profile.classes) if top_k is None else 6 * top_k
-            max_rows = _rows_within(max_bytes, max_keys, max_rows, a_row + 10)
+            layout = Layout(len(profile.classes), top_k, max_rows)
+            asked = alarm is not None and alarm != "auto"
+            max_rows = rows_within(max_bytes, max_keys, window, layout, alarm=asked)
         self._settings: dict[str, Any] = {
             "level": level,
             "alarm": alarm,
@@ -106,7 +108,7 @@ class KeyedMonitor:
         self._on_late = on_late
         self._on_expire = on_expire
         # From the key longest without an event to the newest.
-        self._monitors: dict[str, Monitor] = {}
+        self._monitors: OrderedDict[str, Monitor] = OrderedDict()
         self._seen: dict[str, float] = {}
         self._bad = 0
         self.forgotten = 0
@@ -115,6 +117,12 @@ class KeyedMonitor:
     def profile(self) -> SourceProfile:
         """The source."""
         return self._gate.profile
+
+    @property
+    def max_rows(self) -> int | None:
+        """Most rows that each key may keep, by `max_rows` or `max_bytes`; None for no cap."""
+        most: int | None = self._settings["max_rows"]
+        return most
 
     @property
     def bad(self) -> int:
@@ -141,58 +149,84 @@ class KeyedMonitor:
         """Take one event of a key."""
         if _check_key(key) not in self._monitors:
             _check_new(key)
-        row, seconds = self._gate.gate_one(scores, time)
+        row, seconds = self._gate.entrance.one(scores, time)
         return self._take_one(key, row, seconds)
 
     def update_many(
         self, keys: Sequence[str], scores: ScoresLike, times: Times | None = None
     ) -> list[Update]:
-        """Take many events; the same as `update` for each, and faster."""
+        """Take many events; the same as `update` for each, and faster.
+
+        If an estimator or callback of your own raises, the error comes when all events are taken;
+        this call's updates are lost. Only an event for which `on_expire` failed to make room is
+        not taken, and the key that should have gone stays.
+        """
         names = list(keys)
-        for key in set(map(_check_key, names)) - self._monitors.keys():
-            _check_new(key)
-        batch = self._gate.gate_many(scores, times)
+        new = self._check_keys(names)
+        batch = self._gate.entrance.many(scores, times)
         if len(names) != batch.n:
             raise InputError(f"keys: {len(names)} keys for {batch.n} events; give one for each")
-        places = _places_by_key(names)
-        if (
-            self._max_keys is not None
-            and len(places.keys() | self._monitors.keys()) > self._max_keys
-        ):
+        if self._max_keys is not None and len(self._monitors) + new > self._max_keys:
             return self._one_by_one(names, batch)
-        row_of = np.full(batch.n, -1)
-        row_of[batch.places] = np.arange(len(batch.rows))
+        groups = Groups(names, batch)
         found: list[tuple[int, Update]] = []
-        parts: list[tuple[int, str, NDArray[np.int64], NDArray[np.int64]]] = []
-        for key, events in places.items():
-            which = row_of[events]
-            which = which[which >= 0]
-            if len(which):
-                parts.append((int(which[-1]), key, events, which))
-            elif key in self._monitors:
-                self._monitors[key].skip(len(events))
-        for _, key, events, which in sorted(parts, key=lambda part: part[0]):
-            local = np.searchsorted(events, batch.places[which])
-            # Bad events before a key's first good one belong to no monitor yet.
-            before = 0 if key in self._monitors else int(local[0])
-            times_of_key = None if batch.times is None else batch.times[which]
-            monitor = self._monitor(key)
-            self._note(key, times_of_key)
-            part = Batch(batch.rows[which], times_of_key, local - before, len(events) - before)
-            for place, update in monitor.take(part):
-                found.append((int(batch.places[which[place]]), replace(update, key=key)))
-        found.sort(key=lambda each: each[0])
+        failure: Exception | None = None
+        for key, begin, stop, bad in groups:
+            try:
+                self._take_group(groups, key, begin, stop, bad, found)
+            except Exception as error:
+                failure = failure or error
         self._bad += batch.n - len(batch.rows)
+        if failure is not None:
+            raise failure
+        found.sort(key=lambda each: int(groups.places[each[0]]))
         return [update for _, update in found]
+
+    def _take_group(
+        self,
+        groups: Groups,
+        key: str,
+        begin: int,
+        stop: int,
+        bad: int,
+        found: list[tuple[int, Update]],
+    ) -> None:
+        """Take a key's events; put its updates, each with the place of its row, into `found`."""
+        monitor = self._monitors.get(key)
+        if begin == stop:
+            if monitor is not None:
+                monitor.skip(bad)
+            return
+        # Bad events before a key's first good one belong to no monitor yet.
+        skipped = groups.bad_before(begin) if bad and monitor is None else 0
+        if monitor is None:
+            monitor = self._make(key)
+        else:
+            self._monitors.move_to_end(key)
+        time = groups.latest(begin, stop)
+        if time is not None:
+            self._note(key, time)
+        if stop - begin == 1 and not bad:
+            for update in monitor.take_one(groups.rows[begin:stop], time):
+                found.append((begin, _named(update, key)))  # noqa: PERF401  (mostly none)
+        else:
+            for place, update in monitor.take(groups.batch(begin, stop, bad, skipped)):
+                found.append((begin + place, _named(update, key)))
 
     def _one_by_one(self, keys: list[str], batch: Batch) -> list[Update]:
         """In order of arrival: which key goes when they are too many depends on it."""
         updates: list[Update] = []
+        failure: Exception | None = None
         row_of = dict(zip(batch.places.tolist(), range(len(batch.rows)), strict=True))
         for place, key in enumerate(keys):
             i = row_of.get(place)
             time = None if i is None or batch.times is None else float(batch.times[i])
-            updates += self._take_one(key, None if i is None else batch.rows[i : i + 1], time)
+            try:
+                updates += self._take_one(key, None if i is None else batch.rows[i : i + 1], time)
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
         return updates
 
     def _take_one(self, key: str, row: Rows | None, time: float | None) -> list[Update]:
@@ -203,14 +237,14 @@ class KeyedMonitor:
             return []
         monitor = self._monitor(key)
         if time is not None:
-            self._seen[key] = max(time, self._seen.get(key, time))
-        return [replace(update, key=key) for update in monitor.take_one(row, time)]
+            self._note(key, time)
+        return [_named(update, key) for update in monitor.take_one(row, time)]
 
     def advance(self, time: Time) -> list[Update]:
         """Let event time move on for all keys; those idle for too long expire."""
         seconds = epoch_seconds(time)
         updates = [
-            replace(update, key=key)
+            _named(update, key)
             for key, monitor in self._monitors.items()
             for update in monitor.advance(seconds)
         ]
@@ -252,7 +286,7 @@ class KeyedMonitor:
 
     def estimate(self, key: str) -> Update:
         """The class mix of a key now, whatever the pane's fill."""
-        return replace(self.monitor(key).estimate(), key=key)
+        return _named(self.monitor(key).estimate(), key)
 
     def adapt(self, key: str, scores: ScoresLike) -> Rows:
         """Posteriors under a key's current mix; under the source's for a key without a monitor."""
@@ -300,39 +334,49 @@ class KeyedMonitor:
         keyed._bad = fields["bad"]
         keyed.forgotten = fields["forgotten"]
         keyed._seen = fields["seen"]
-        keyed._monitors = {
-            key: Monitor.restore(
+        for key, data in fields["monitors"].items():
+            keyed._monitors[key] = Monitor.restore(
                 data, profile, estimator=keyed._gate.estimator, on_late=keyed._late_of(key)
             )
-            for key, data in fields["monitors"].items()
-        }
         return keyed
 
     def _monitor(self, key: str) -> Monitor:
         """The monitor of a key, moved to the newest; made if there is none."""
-        monitor = self._monitors.pop(key, None)
+        monitor = self._monitors.get(key)
         if monitor is None:
-            self._make_room()
-            gate = self._gate
-            monitor = Monitor(
-                gate.profile,
-                gate.window,
-                gate.estimator,
-                on_late=self._late_of(key),
-                **self._settings,
-            )
-        self._monitors[key] = monitor
+            return self._make(key)
+        self._monitors.move_to_end(key)
         return monitor
+
+    def _make(self, key: str) -> Monitor:
+        self._make_room()
+        gate = self._gate
+        monitor = self._monitors[key] = Monitor(
+            gate.profile,
+            gate.window,
+            gate.estimator,
+            on_late=self._late_of(key),
+            **self._settings,
+        )
+        return monitor
+
+    def _check_keys(self, keys: list[str]) -> int:
+        """Refuse keys that are no strings, or could not be written down; count the new ones."""
+        try:
+            new = set(keys).difference(self._monitors)
+        except TypeError:  # a key that cannot be hashed is no string
+            new = set(map(_check_key, keys))
+        for key in new:
+            _check_new(_check_key(key))
+        return len(new)
 
     def _late_of(self, key: str) -> OnLate | None:
         on_late = self._on_late
         return None if on_late is None else partial(on_late, key)
 
-    def _note(self, key: str, times: Vector | None) -> None:
+    def _note(self, key: str, time: float) -> None:
         """Remember when a key was last seen."""
-        if times is not None and len(times):
-            latest = float(times.max())
-            self._seen[key] = max(latest, self._seen.get(key, latest))
+        self._seen[key] = max(time, self._seen.get(key, time))
 
     def _make_room(self) -> None:
         while self._max_keys is not None and len(self._monitors) >= self._max_keys:
@@ -353,23 +397,7 @@ def _check_new(key: str) -> None:
         raise InputError(f"key: {key!r} is not Unicode text ({error.reason})") from error
 
 
-def _places_by_key(keys: list[str]) -> dict[str, NDArray[np.int64]]:
-    """Where the events of each key are."""
-    unique, inverse = np.unique(np.array(keys, object), return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(inverse, minlength=len(unique)))[:-1])
-    return dict(zip(unique.tolist(), parts, strict=True))
-
-
-def _rows_within(budget: int, keys: int | None, most: int | None, a_row: int) -> int:
-    """How many rows each key may keep so that all of them fit the budget."""
-    if keys is None:
-        raise InputError(f"max_bytes: {budget!r} needs max_keys, to know how many share it")
-    # Twice the rows: an open pane grows by doubling, and a sealed one is a copy.
-    rows = int((budget / keys - _BYTES_A_KEY) / (2 * a_row))
-    if rows < 1:
-        least = keys * (_BYTES_A_KEY + 2 * a_row)
-        raise InputError(
-            f"max_bytes: {budget!r} is too little for {keys} keys; use {least} or more"
-        )
-    return rows if most is None else min(rows, most)
+def _named(update: Update, key: str) -> Update:
+    """An update that a key's monitor has just made, with the key; nobody else has seen it yet."""
+    object.__setattr__(update, "key", key)
+    return update

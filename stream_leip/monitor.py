@@ -1,57 +1,34 @@
 """The monitor: one stream's rows to panes to window to estimator to update."""
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_leip import binary
 from stream_leip import rows as gate
-from stream_leip._kernels import gate as kernel
 from stream_leip.adapt import adapt, mix_in
 from stream_leip.arrays import Rows, Vector, is_number
 from stream_leip.describe import describe, describe_alarm
+from stream_leip.entrance import Batch, Entrance, OnBad
 from stream_leip.errors import InputError, SnapshotError
 from stream_leip.estimators import EM, LEIP, Auto, Estimator
 from stream_leip.interval import squared_quantile
 from stream_leip.profile import SourceProfile
 from stream_leip.settings import from_plain, to_plain
-from stream_leip.times import Time, Times, epoch_array, epoch_seconds, screen_times
+from stream_leip.times import Time, Times, epoch_seconds
 from stream_leip.tracker import Tracker
 from stream_leip.update import Update
 from stream_leip.windows import Adaptive, Layout, Scope, Window
 from stream_leip.windows.state import OnLate
 
 VERSION = 2
-_FLOATS = (np.float32, np.float64)
 
 _NAMED: dict[str, Estimator] = {"auto": Auto(), "LEIP": LEIP(), "EM": EM()}
 DEFAULT_WINDOW = Adaptive()
 DEFAULT_ALARM = 0.05
 
 AlarmLevel = float | Literal["auto"] | None
-
-
-class Batch(NamedTuple):
-    """Events that came through the gate.
-
-    Parameters
-    ----------
-    rows
-        The good ones.
-    times
-        Theirs, where events have any.
-    places
-        Where among all events of the batch each row stood.
-    n
-        How many events there were, bad ones included.
-    """
-
-    rows: Rows
-    times: Vector | None
-    places: NDArray[np.int64]
-    n: int
 
 
 class Monitor:
@@ -112,7 +89,7 @@ class Monitor:
         check: bool = True,
         max_rows: int | None = None,
         top_k: int | None = None,
-        on_bad: Literal["raise", "skip"] = "raise",
+        on_bad: OnBad = "raise",
         on_late: OnLate | None = None,
     ) -> None:
         if not hasattr(window, "open"):
@@ -132,8 +109,6 @@ class Monitor:
             raise InputError(f"max_rows: {max_rows!r}; use a whole number of at least 1, or None")
         if top_k is not None and not 1 <= top_k <= len(profile.classes):
             raise InputError(f"top_k: {top_k!r}; use 1 to {len(profile.classes)} classes, or None")
-        if on_bad not in ("raise", "skip"):
-            raise InputError(f'on_bad: {on_bad!r} is unknown; use "raise" or "skip"')
         chosen = _NAMED[estimator] if isinstance(estimator, str) else estimator
         if top_k is not None and not isinstance(chosen, Auto | LEIP | EM):
             raise InputError(f"estimator: {chosen!r} needs whole rows; leave top_k out")
@@ -143,7 +118,6 @@ class Monitor:
         self.estimator = chosen
         self._max_rows = None if max_rows is None else int(max_rows)
         self._top_k = None if top_k is None else int(top_k)
-        self._on_bad = on_bad
         self._level = level
         self._alarm = alarm
         self._check = bool(check)
@@ -161,8 +135,7 @@ class Monitor:
         self._bad = 0
         self._checked = 0
         self._adapting: Vector = profile.soft_prior
-        self._row = np.empty((1, m), np.float32)
-        self._reason = np.empty(1, np.uint8)
+        self.entrance = Entrance(profile, on_bad, needs_time=self._state.needs_time)
 
     @property
     def events(self) -> int:
@@ -192,11 +165,15 @@ class Monitor:
 
     def update(self, scores: Any, time: Time | None = None) -> list[Update]:
         """Take one event: an array, a list, or a dict by class name."""
-        return self.take_one(*self.gate_one(scores, time))
+        return self.take_one(*self.entrance.one(scores, time))
 
     def update_many(self, scores: gate.ScoresLike, times: Times | None = None) -> list[Update]:
-        """Take many events; the same as `update` for each, and faster."""
-        return [update for _, update in self.take(self.gate_many(scores, times))]
+        """Take many events; the same as `update` for each, and faster.
+
+        If an estimator of your own raises, the error comes when all events are taken: this call's
+        updates are lost, and the state is that after the batch. Do not feed it again.
+        """
+        return [update for _, update in self.take(self.entrance.many(scores, times))]
 
     def advance(self, time: Time) -> list[Update]:
         """Let event time move on without events, so that idle streams close their windows."""
@@ -216,72 +193,16 @@ class Monitor:
             raise InputError("alarm: this monitor has none; make it with alarm=0.05")
         self._tracker.reset_alarm()
 
-    def gate_one(self, scores: Any, time: Time | None) -> tuple[Rows | None, float | None]:
-        """One event's row, or None if it is bad and to be skipped, and its time."""
-        skip = self._on_bad == "skip"
-        seconds = None
-        if time is None:
-            self._check_untimed()
-        else:
-            try:
-                seconds = epoch_seconds(time)
-            except InputError:
-                if skip:
-                    return None, None
-                raise
-        profile = self.profile
-        plain = isinstance(scores, np.ndarray) and scores.dtype in _FLOATS
-        if plain and scores.shape == self._row.shape[1:]:
-            calibrator = profile.calibrator
-            bad = kernel.calibrate(
-                scores[None],
-                profile.kind == "logits",
-                calibrator.identity,
-                calibrator.scale,
-                calibrator.bias,
-                self._row,
-                self._reason,
-            )
-            if not bad:
-                return self._row, seconds
-        if skip:
-            try:
-                rows, refused = profile.screen([scores])
-            except InputError:
-                return None, None
-            return (None, None) if refused else (rows, seconds)
-        return profile.rows([scores]), seconds
-
-    def gate_many(self, scores: gate.ScoresLike, times: Times | None) -> Batch:
-        """Events as a batch; raises before anything changes, or leaves the bad ones out."""
-        if times is None:
-            self._check_untimed()
-        if self._on_bad == "raise":
-            rows = self.profile.all_rows(scores)
-            seconds = None if times is None else epoch_array(times, len(rows))
-            return Batch(rows, seconds, np.arange(len(rows)), len(rows))
-        rows, bad = self.profile.screen(scores)
-        n = len(rows) + len(bad)
-        places = np.delete(np.arange(n), [index for index, _ in bad])
-        if times is None:
-            return Batch(rows, None, places, n)
-        seconds = screen_times(times, n)[places]
-        timed = ~np.isnan(seconds)
-        return Batch(rows[timed], seconds[timed], places[timed], n)
-
-    def _check_untimed(self) -> None:
-        if self._state.needs_time:
-            raise InputError("time: None, but windows by time need the time of every event")
-
     def take_one(self, row: Rows | None, time: float | None) -> list[Update]:
         """Take one event that came through the gate."""
         if row is None:
             self.skip(1)
             return []
+        event = self._events
+        self._events += 1  # first: a callback that raises must not give the number away twice
         if self._beside is not None:
             self._beside.follow(row)
-        scopes = self._state.add_one(row, time, self._events)
-        self._events += 1
+        scopes = self._state.add_one(row, time, event)
         return [self._emit(scope) for scope in scopes] if scopes else []
 
     def skip(self, events: int) -> None:
@@ -294,6 +215,7 @@ class Monitor:
         The event is its place among the batch's rows.
         """
         bad = self._bad
+        failure: Exception | None = None
         if len(batch.rows):
             events = np.arange(self._events, self._events + len(batch.rows))
             self._events += len(batch.rows)
@@ -304,15 +226,25 @@ class Monitor:
                     followed = scope.place + 1
                 # Of the events before that one, those that are no rows were bad.
                 self._bad = bad + int(batch.places[scope.place]) - scope.place
-                yield scope.place, self._emit(scope)
+                try:
+                    update = self._emit(scope)
+                except Exception as error:
+                    # The events came all the same: the state takes them to the last.
+                    failure = failure or error
+                else:
+                    yield scope.place, update
             if self._beside is not None:
                 self._beside.follow(batch.rows[followed:])
         self._bad = bad + batch.n - len(batch.rows)
+        if failure is not None:
+            raise failure
 
     def _emit(self, scope: Scope) -> Update:
         self._checked += self._check
-        update = self._describe(scope)
-        self._sequence += 1
+        try:
+            update = self._describe(scope)
+        finally:
+            self._sequence += 1  # a number that is missing tells of an update that failed
         if update.adapting_prior is not None:
             self._adapting = update.adapting_prior.copy()
         return update
@@ -341,7 +273,7 @@ class Monitor:
             "check": self._check,
             "max_rows": self._max_rows,
             "top_k": self._top_k,
-            "on_bad": self._on_bad,
+            "on_bad": self.entrance.on_bad,
             "events": self._events,
             "sequence": self._sequence,
             "bad": self._bad,

@@ -12,7 +12,7 @@ from stream_leip.arrays import Rows, Vector
 from stream_leip.estimators.estimate import ALL_CLASSES
 from stream_leip.pane import VERSION, Pane
 
-_SMALLEST = 16
+SMALLEST = 16
 _LARGE = 10_000
 
 T = TypeVar("T", bound=np.generic)
@@ -28,7 +28,7 @@ class OpenPane:
     top_k
         How many entries of a row are kept; None for all.
     most
-        How many rows will come at most, where that is known.
+        How many rows it will hold at most, where that is known: growth stops there.
     """
 
     __slots__ = (
@@ -45,7 +45,7 @@ class OpenPane:
     )
 
     def __init__(self, m: int, top_k: int | None = None, most: int | None = None) -> None:
-        room = _SMALLEST if most is None else min(_SMALLEST, most)
+        room = SMALLEST if most is None else min(SMALLEST, most)
         self._most = most
         self._m = m
         self._rows = np.empty((room, top_k or m), np.float32)
@@ -78,12 +78,16 @@ class OpenPane:
         self.seen += 1
         if time is not None:
             self._span(time, time)
-        self._make_room(1)
         n = self.n
+        if n == len(self._rows):
+            self._make_room(1)
         self._events[n] = event
         if self.level and not kernel.kept(self._events[n : n + 1], self.level)[0]:
             return
-        self._put(slice(n, n + 1), row)
+        if self._classes.shape[1]:
+            self._put(slice(n, n + 1), row)
+        else:
+            self._rows[n] = row
         self.n = n + 1
 
     def extend(self, rows: Rows, events: NDArray[np.int64], times: Vector | None) -> None:
@@ -120,8 +124,11 @@ class OpenPane:
             self._classes[: self.n] = self._classes[stay]
         self.level = level
         # A cap is there to save memory: what one large batch took is given back.
-        if len(self._rows) > max(_SMALLEST, 4 * self.n):
-            self._resize(max(_SMALLEST, 2 * self.n))
+        room = max(SMALLEST, 2 * self.n)
+        if self._most is not None and self.n <= self._most:
+            room = min(room, self._most)
+        if len(self._rows) > room:
+            self._resize(room)
 
     def seal(self) -> Pane:
         """The rows so far as a pane of their own."""
@@ -153,11 +160,11 @@ class OpenPane:
         return binary.encode("open", VERSION, fields, arrays)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "OpenPane":
+    def from_bytes(cls, data: bytes, most: int | None = None) -> "OpenPane":
         """The open pane that `to_bytes` gave; SnapshotError for anything else."""
         fields, arrays = binary.decode(data, "open", VERSION)
         rows, classes = arrays["rows"], arrays["classes"]
-        pane = cls(fields["m"], classes.shape[1] or None)
+        pane = cls(fields["m"], classes.shape[1] or None, most)
         pane._make_room(len(rows))
         pane.n = len(rows)
         pane._rows[: pane.n] = rows

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,16 +91,19 @@ class Pane:
             ranking.rank_sparse(rows, classes, keys, labels)
         else:
             ranking.rank(rows, rows.view(np.int32), keys, labels)
-        keys.sort()
-        order = (keys & INDEX).astype(np.int64)
-        keys &= ~INDEX
         if n and int(numbers[-1]) - first > INDEX:
             raise _too_long()
-        keys |= (numbers[order] - first).astype(np.uint64)
+        keys.sort()
+        in_order = np.empty((n, width), np.float32)
+        classes_in_order = np.empty_like(classes) if classes.shape[1] else ALL_CLASSES
+        ranked = np.empty(n, np.uint16)
+        kernel.put_in_order(
+            rows, classes, labels, numbers, first, keys, in_order, classes_in_order, ranked
+        )
         return cls(
-            rows[order],
-            classes[order] if classes.shape[1] else ALL_CLASSES,
-            labels[order],
+            in_order,
+            classes_in_order,
+            ranked,
             keys,
             width if m is None else m,
             first,
@@ -117,14 +121,19 @@ class Pane:
         """The event number of each row."""
         return (self.keys & INDEX).astype(np.int64) + self.first
 
+    @cached_property
+    def last(self) -> int:
+        """The event number of the row that came last; zero if there is none."""
+        return int((self.keys & INDEX).max()) + self.first if len(self.keys) else 0
+
     @property
     def tops(self) -> NDArray[np.float32]:
         """The top probability of each row, descending."""
         return (np.uint32(ONE) - (self.keys >> HIGH).astype(np.uint32)).view(np.float32)
 
-    @cached_property
+    @property
     def _step(self) -> int:
-        return max(256, 4 * self.m)
+        return _counted_rows(self.m)
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
@@ -152,14 +161,17 @@ class Pane:
         """The rows that stay at a higher thinning level, in the same order."""
         if level <= self.level:
             return self
-        stay = kernel.kept(self.events, level)
+        return replace(self.take(kernel.kept(self.events, level), self.first), level=level)
+
+    def take(self, stay: NDArray[np.bool_], first: int) -> "Pane":
+        """Some of the rows, in the same order, with keys that count from `first`."""
         return replace(
             self,
             rows=self.rows[stay],
             classes=self.classes[stay] if self.classes.shape[1] else ALL_CLASSES,
             labels=self.labels[stay],
-            keys=self.keys[stay],
-            level=level,
+            keys=_moved(self.keys[stay], self.first - first),
+            first=first,
         )
 
     def to_bytes(self) -> bytes:
@@ -228,6 +240,67 @@ def merge_weighted(panes: Sequence[Pane], weights: Vector | None) -> tuple[Pane,
     if weights is None:
         return merged, np.empty(0)
     return merged, np.repeat(weights, [len(pane) for pane in panes])[order]
+
+
+def merge_pair(
+    run: Pane,
+    marks: NDArray[Any],
+    newest: int,
+    oldest_age: int,
+    pane: Pane,
+    number: int,
+    alive: int,
+    first: int,
+) -> tuple[Pane, NDArray[Any]]:
+    """Merge a pane into a run of panes, and leave out those of the run that are too old.
+
+    Parameters
+    ----------
+    run, marks
+        Rows of several panes in order, and the lowest bits of the number of each row's pane.
+    newest, oldest_age
+        The number of the run's newest pane, and how many panes before that one may stay.
+    pane, number
+        What is new.
+    alive
+        How many of the run's rows stay.
+    first
+        The event number that the keys of the result count from.
+    """
+    n = alive + len(pane)
+    top_k = run.classes.shape[1]
+    rows = np.empty((n, run.rows.shape[1]), np.float32)
+    classes = np.empty((n, top_k), np.uint16) if top_k else ALL_CLASSES
+    labels = np.empty(n, np.uint16)
+    keys = np.empty(n, np.uint64)
+    marked = np.empty(n, marks.dtype)
+    kernel.merge_pair(
+        run.rows, run.classes, run.labels, run.keys, marks, newest, oldest_age, run.first - first,
+        pane.rows, pane.classes, pane.labels, pane.keys, number, pane.first - first,
+        rows, classes, labels, keys, marked,
+    )  # fmt: skip
+    return Pane(rows, classes, labels, keys, run.m, first), marked
+
+
+def check_span(first: int, pane: Pane) -> None:
+    """Refuse more events than keys can number."""
+    if len(pane) and pane.last - first > INDEX:
+        raise _too_long()
+
+
+def _counted_rows(m: int) -> int:
+    """After how many rows label counts are put down."""
+    return max(256, 4 * m)
+
+
+def bytes_of_counts(rows: int, m: int) -> int:
+    """What the label counts of so many rows take."""
+    return 8 * m * (rows // _counted_rows(m) + 1)
+
+
+def _moved(keys: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
+    """Keys that count from an event number lower by so many, or higher."""
+    return keys + np.uint64(by % 2**64) if by else keys
 
 
 def _too_long() -> InputError:

@@ -30,6 +30,9 @@ _SETTLED = 1000
 # And a raised alarm stays for so many, however late it came.
 _SEEN = 500
 _SMALLEST = 4 * PANE
+# Starts of the alarm that are kept after a billion events, and bytes of Python objects, measured.
+_STARTS = 40
+_OBJECTS = 12_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +94,9 @@ class Tracker:
         self._profile = profile
         self._how = _estimation(profile, estimator)
         self._ranks = bool(self._how.by_leip.any())
-        self._reach = LONGEST
-        while max_rows is not None and self._reach > max_rows:
-            self._reach //= 2
+        self.reach = _reach(max_rows)
         # Beyond the longest rung, the rows that its sums still hold until it is renewed.
-        self._held = self._reach + self._reach // ladders.RENEW + PANE
+        self._held = self.reach + self.reach // ladders.RENEW + PANE
         self._source = profile.soft_prior
         self._mixture = mixtures.fresh(self._source, joint_only=top_k is not None)
         self._ladder = ladders.fresh(self._source)
@@ -205,7 +206,7 @@ class Tracker:
             mixtures.take(mixture, wager, rows[first:], self._source)
         self._rank(slice(first, self._n))
         ladders.renew(
-            ladder, rows, classes, keys, labels, self.events - self._n, self._reach, self._how
+            ladder, rows, classes, keys, labels, self.events - self._n, self.reach, self._how
         )
         mixtures.end_pane(mixture, ladder.priors, ladder.sizes, self._source)
 
@@ -230,11 +231,11 @@ class Tracker:
             return False
         if self.memory < _SETTLED:
             return False
+        # The mixture may still look at rows from before the change; the rung within it does not.
         rung = min(int(np.log2(since / PANE)), RUNGS - 1)
-        pane = self.pane(min(PANE << rung, self._reach))
-        alarm.begin(
-            self.events, self.prior, covariance(pane, self._profile, NO_WEIGHTS, self.prior)
-        )
+        pane = self.pane(min(PANE << rung, self.reach))
+        prior = EM().estimate_ranked(pane, self._profile, NO_WEIGHTS).prior
+        alarm.begin(self.events, prior, covariance(pane, self._profile, NO_WEIGHTS, prior))
         return True
 
     def now(self) -> Tracked:
@@ -258,7 +259,7 @@ class Tracker:
     def nearest(self, memory: float) -> int:
         """The length of the rung nearest to a memory, on a logarithmic scale."""
         rung = round(float(np.log2(max(memory, 1.0) / PANE)))
-        return min(PANE << min(max(rung, 0), RUNGS - 1), self._reach, self.events)
+        return min(PANE << min(max(rung, 0), RUNGS - 1), self.reach, self.events)
 
     def pane(self, n: int) -> Pane:
         """The last `n` rows as a pane."""
@@ -268,7 +269,7 @@ class Tracker:
 
     def recent(self, most: int) -> Recent:
         """The last rows, at most so many; they are overwritten as more come."""
-        part = slice(max(0, self._n - most, self._n - self._reach), self._n)
+        part = slice(max(0, self._n - most, self._n - self.reach), self._n)
         return Recent(self._rows[part], self._classes[part])
 
     def snapshot(self) -> dict[str, Any]:
@@ -302,6 +303,28 @@ class Tracker:
         self._rank(slice(0, n))
         if self.alarm is not None:
             self.alarm.restore(state["alarm"])
+
+
+def most_bytes(m: int, top_k: int | None, max_rows: int | None) -> int:
+    """What a tracker with an alarm can come to take, and its window for the times of its panes."""
+    reach = _reach(max_rows)
+    held = reach + reach // ladders.RENEW + PANE
+    room = held + max(PANE, held // 4)
+    units = m + 1 if top_k is None else 1
+    mixture = units * len(mixtures.RATES) * EXPERTS + m * (mixtures.LADDER + 3 * 6 + 1)
+    ladder = RUNGS * (2 * m + (m * (m + 1) if m <= ladders.FEW else 0))
+    alarm = _STARTS * (min(m, 50) + 24) + 2 * min(m, 50) ** 2 + m
+    a_row = (4 * m if top_k is None else 6 * top_k) + 10
+    times = 4 * (reach // PANE + 1)
+    return 8 * (mixture + ladder + alarm + times) + room * a_row + _OBJECTS
+
+
+def _reach(max_rows: int | None) -> int:
+    """The longest rung under a cap."""
+    reach = LONGEST
+    while max_rows is not None and reach > max(max_rows, PANE):
+        reach //= 2
+    return reach
 
 
 def _estimation(profile: SourceProfile, estimator: Estimator) -> ladders.Estimation:

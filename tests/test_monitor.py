@@ -1,20 +1,18 @@
-"""Monitors: the invariants of streaming, for every window, and event time."""
+"""Monitors: the invariants of streaming, for every window."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from stream_leip import (
     BBSE,
     EM,
     LEIP,
-    Auto,
     BadRowsError,
     Fading,
     InputError,
@@ -27,45 +25,16 @@ from stream_leip import (
 )
 from stream_leip.windows import Window
 from tests.strategies import make_profile
-
-PROFILE = make_profile(np.array([0.2, 0.3, 0.5]))
-WINDOWS: list[Window] = [
-    Tumbling(count=7),
-    Sliding(count=12, every=4),
-    Fading(half_life=6, every=5),
-    Tumbling(seconds=10.0),
-    Tumbling(seconds=10.0, lateness=7.0),
-    Tumbling(seconds=10.0, lateness=7.0, emit_empty=True),
-    Sliding(seconds=30.0, every=10.0, lateness=5.0),
-    Sliding(seconds=30.0, every=10.0, emit_empty=True),
-    Fading(half_life=timedelta(seconds=20), every=timedelta(seconds=10), lateness=5.0),
-]
-every_window = pytest.mark.parametrize("window", WINDOWS, ids=str)
-
-
-def mistyped(value: Any) -> Any:
-    """A value that a type checker would refuse."""
-    return value
-
-
-Stream = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-
-@st.composite
-def streams(draw: st.DrawFn, max_events: int = 60) -> Stream:
-    """Scores, some bad, and times that mostly ascend, with ties, gaps and late ones."""
-    n = draw(st.integers(1, max_events))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    scores = rng.dirichlet(np.full(3, 0.4), n)
-    steps = rng.choice([0.0, 0.5, 3.0, 12.0, 95.0], n, p=[0.3, 0.4, 0.2, 0.08, 0.02])
-    times = 1000.0 + np.cumsum(steps) - rng.choice([0.0, 4.0, 25.0], n, p=[0.8, 0.15, 0.05])
-    if draw(st.booleans()):
-        scores[rng.random(n) < 0.1] = np.nan
-    return scores, times
-
-
-def plain(updates: list[Update]) -> list[dict[str, Any]]:
-    return [update.to_dict() for update in updates]
+from tests.streams import (
+    PROFILE,
+    ROW,
+    Stream,
+    check,
+    every_window,
+    mistyped,
+    plain,
+    streams,
+)
 
 
 def whole(window: Window, stream: Stream, **settings: Any) -> tuple[Monitor, list[Update]]:
@@ -141,22 +110,6 @@ def test_restore_equals_never_stopped(
     assert plain([restored.estimate()]) == plain([expected_monitor.estimate()])
 
 
-def batch(rows: NDArray[np.float32]) -> dict[str, NDArray[np.float64]]:
-    """The batch estimators on rows in pane order: by top probability, ties by arrival."""
-    ordered = np.ascontiguousarray(rows[np.argsort(-rows.max(axis=1), kind="stable")])
-    return {
-        "leip": LEIP().estimate(ordered, PROFILE).prior,
-        "em": EM().estimate(ordered, PROFILE).prior,
-        "prior": Auto().estimate(ordered, PROFILE).prior,
-    }
-
-
-def check(update: Update, rows: NDArray[np.float32]) -> None:
-    assert update.n == len(rows)
-    for name, prior in batch(rows).items():
-        np.testing.assert_array_equal(getattr(update, name), prior)
-
-
 @pytest.mark.parametrize(("count", "every"), [(12, 12), (12, 4), (12, 1), (5, 5)])
 @given(stream=streams(max_events=80))
 @settings(max_examples=30)
@@ -170,71 +123,6 @@ def test_count_windows_equal_the_batch_bit_for_bit(count: int, every: int, strea
         begin = max(0, end - count)
         assert (update.first, update.last) == (begin, end - 1)
         check(update, rows[begin:end])
-
-
-@pytest.mark.parametrize(("seconds", "every", "lateness"), [(10, 10, 0), (30, 10, 0), (30, 10, 7)])
-@given(stream=streams(max_events=80))
-@settings(max_examples=30)
-def test_time_windows_equal_the_batch_bit_for_bit(
-    seconds: int, every: int, lateness: int, stream: Stream
-) -> None:
-    scores, times = stream
-    good = ~np.isnan(scores).any(axis=1)
-    rows, times = PROFILE.rows(scores[good]) if good.any() else np.empty((0, 3)), times[good]
-    window = Sliding(seconds=seconds, every=every, lateness=lateness)
-    monitor = Monitor(PROFILE, window)
-    updates = monitor.update_many(scores[good], times)
-    if len(times):
-        updates += monitor.advance(float(times.max()) + 1000)
-    # An event is late if the watermark before it had passed the end of its pane.
-    latest, kept = -np.inf, []
-    for i, time in enumerate(times):
-        passed = np.floor((latest - lateness) / every) if latest > -np.inf else -np.inf
-        kept += [i] if np.floor(time / every) >= passed else []
-        latest = max(latest, time)
-    on_time = np.array(kept, int)
-    expected = {}
-    for end in np.arange(900, 20_000, every):
-        inside = on_time[(times[on_time] >= end - seconds) & (times[on_time] < end)]
-        if len(inside):
-            expected[float(end)] = inside
-    assert [update.end for update in updates] == list(expected)
-    for update, inside in zip(updates, expected.values(), strict=True):
-        assert update.start == update.end - seconds  # type: ignore[operator]
-        check(update, rows[inside])
-    assert monitor.late == len(times) - len(on_time)
-
-
-@every_window
-@given(
-    stream=streams(),
-    names=st.lists(st.sampled_from(["", "a", "β 🦊", "a\0b"]), min_size=60, max_size=60),
-)
-@settings(max_examples=25)
-def test_keyed_equals_one_monitor_a_key(window: Window, stream: Stream, names: list[str]) -> None:
-    scores, times = stream
-    keys = names[: len(scores)]
-    keyed = KeyedMonitor(PROFILE, window, on_bad="skip")
-    found = keyed.update_many(keys, scores, times)
-    good = ~np.isnan(scores).any(axis=1)
-    for key in set(keys):
-        mine = np.array([name == key for name in keys])
-        if not (mine & good).any():
-            assert key not in keyed  # bad events alone make no monitor, and evict none
-            continue
-        mine[: np.flatnonzero(mine & good)[0]] = False
-        alone = Monitor(PROFILE, window, on_bad="skip")
-        expected = plain(alone.update_many(scores[mine], times[mine]))
-        assert plain([u for u in found if u.key == key]) == [{**e, "key": key} for e in expected]
-        assert keyed.monitor(key).snapshot() == alone.snapshot()
-    one_by_one = KeyedMonitor(PROFILE, window, on_bad="skip")
-    events = zip(keys, scores, times, strict=True)
-    assert plain(found) == plain(
-        [u for k, s, t in events for u in one_by_one.update(k, s, float(t))]
-    )
-    assert one_by_one.snapshot() == keyed.snapshot()
-    restored = KeyedMonitor.restore(keyed.snapshot(), PROFILE)
-    assert restored.snapshot() == keyed.snapshot()
 
 
 @every_window
@@ -274,89 +162,6 @@ def test_skipped_events_are_counted_and_said() -> None:
     assert monitor.update([0.2, 0.3, 0.5], mistyped("now")) == []
     (update,) = monitor.update({"c0": 0.2, "c1": 0.3, "c2": 0.5})
     assert (update.n, update.bad, monitor.bad) == (2, 2, 2)
-
-
-def test_windows_by_time_need_times() -> None:
-    monitor = Monitor(PROFILE, Tumbling(seconds=10))
-    attempts: list[Callable[[], object]] = [
-        lambda: monitor.update([0.2, 0.3, 0.5]),
-        lambda: monitor.update_many([[1, 0, 0]]),
-    ]
-    for attempt in attempts:
-        with pytest.raises(InputError, match="windows by time need the time"):
-            attempt()
-    assert monitor.events == 0
-
-
-ROW = [0.2, 0.3, 0.5]
-
-
-def feed(window: Window, times: list[Any]) -> tuple[Monitor, list[Update]]:
-    monitor = Monitor(PROFILE, window)
-    return monitor, [update for time in times for update in monitor.update(ROW, time)]
-
-
-def test_windows_align_to_the_epoch_whatever_the_zone() -> None:
-    east = timezone(timedelta(hours=5, minutes=30))
-    noon = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
-    _, updates = feed(
-        Tumbling(seconds=60), [noon, noon.astimezone(east), noon + timedelta(seconds=60)]
-    )
-    (update,) = updates
-    assert update.n == 2
-    assert update.start == datetime(2026, 3, 1, 12, 0, tzinfo=UTC).timestamp()
-    assert update.end == datetime(2026, 3, 1, 12, 1, tzinfo=UTC).timestamp()
-    assert "2026-03-01T12:00:00+00:00 to 2026-03-01T12:01:00+00:00" in str(update)
-
-
-def test_an_event_on_the_boundary_opens_the_next_window() -> None:
-    _, updates = feed(Tumbling(seconds=10), [0.0, 9.999, 10.0, 20.0])
-    assert [(u.start, u.end, u.n) for u in updates] == [(0, 10, 2), (10, 20, 1)]
-
-
-def test_lateness_keeps_windows_open() -> None:
-    monitor, updates = feed(Tumbling(seconds=10, lateness=5), [1.0, 12.0, 2.0, 15.0, 3.0, 26.0])
-    assert [(u.start, u.n, u.late) for u in updates] == [(0, 2, 0), (10, 2, 1)]
-    assert monitor.late == 1
-
-
-def test_late_events_are_handed_out() -> None:
-    handed: list[Any] = []
-    monitor = Monitor(PROFILE, Tumbling(seconds=10), on_late=lambda *late: handed.append(late))
-    monitor.update_many([ROW, ROW, ROW], [5.0, 25.0, 7.0])
-    ((rows, times, events),) = handed
-    np.testing.assert_allclose(rows, [ROW])
-    assert (times.tolist(), events.tolist()) == ([7.0], [2])
-
-
-def test_idle_streams_are_closed_by_advance() -> None:
-    monitor, updates = feed(Tumbling(seconds=10, lateness=5), [1.0, 2.0])
-    assert updates == []
-    assert monitor.advance(14.9) == []
-    (update,) = monitor.advance(15.0)
-    assert (update.n, update.end) == (2, 10.0)
-    assert monitor.advance(12.0) == []
-    monitor.update(ROW, 9.0)
-    assert monitor.late == 1
-
-
-def test_empty_windows_are_silent_or_said() -> None:
-    times = [5.0, 45.0, 55.0]
-    assert [u.n for u in feed(Tumbling(seconds=10), times)[1]] == [1, 1]
-    updates = feed(Tumbling(seconds=10, emit_empty=True), times)[1]
-    assert [(u.start, u.n) for u in updates] == [(0, 1), (10, 0), (20, 0), (30, 0), (40, 1)]
-    empty = updates[1]
-    assert empty.prior is None
-    assert empty.to_dict()["prior"] is None
-    assert "nothing to estimate" in str(empty)
-    sliding = feed(Sliding(seconds=20, every=10), times)[1]
-    assert [(u.start, u.n) for u in sliding] == [(-10, 1), (0, 1), (30, 1)]
-
-
-def test_a_clock_that_jumps_far_ahead_gives_one_empty_update_for_the_gap() -> None:
-    monitor, updates = feed(Tumbling(seconds=1, emit_empty=True), [0.5, 4e9, 1.5])
-    assert [(u.start, u.end, u.n) for u in updates] == [(0, 1, 1), (1, 4e9, 0)]
-    assert monitor.late == 1
 
 
 def test_estimate_now_is_of_what_is_in_scope_and_changes_nothing() -> None:
@@ -475,83 +280,11 @@ def test_an_estimator_of_the_users_own_is_passed_to_restore() -> None:
         (lambda: Monitor(PROFILE, top_k=4), "top_k: 4; use 1 to 3"),
         (lambda: Monitor(PROFILE, estimator=BBSE(), top_k=2), "needs whole rows"),
         (lambda: Monitor(PROFILE, on_bad=mistyped("drop")), "on_bad: 'drop'"),
-        (lambda: KeyedMonitor(PROFILE, max_keys=0), "max_keys: 0"),
-        (lambda: KeyedMonitor(PROFILE, idle=0), "idle: 0"),
-        (lambda: KeyedMonitor(PROFILE, max_bytes=10**6), "needs max_keys"),
-        (lambda: KeyedMonitor(PROFILE, max_bytes=10**6, max_keys=10**6), "too little"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(make: Any, says: str) -> None:
     with pytest.raises(InputError, match=says):
         make()
-
-
-def test_keys_expire_into_snapshots_and_come_back() -> None:
-    stored: dict[str, bytes] = {}
-    keyed = KeyedMonitor(
-        PROFILE,
-        Tumbling(count=3),
-        idle=60,
-        on_expire=lambda key, state: stored.update({key: state}),
-    )
-    keyed.update("a", ROW, 0.0)
-    keyed.update("b", ROW, 50.0)
-    keyed.advance(100.0)
-    assert list(keyed) == ["b"]
-    assert list(stored) == ["a"]
-    keyed.adopt("a", stored["a"], 100.0)
-    keyed.update("a", ROW, 101.0)
-    (update,) = keyed.update("a", ROW, 102.0)
-    assert (update.n, update.key) == (3, "a")
-    with pytest.raises(SnapshotError, match="all keys here have"):
-        keyed.adopt("z", Monitor(PROFILE, Tumbling(count=4)).snapshot())
-    with pytest.raises(InputError, match="'c' has no monitor"):
-        keyed.estimate("c")
-    assert keyed.estimate("a").key == "a"
-    np.testing.assert_array_equal(keyed.adapt("c", [ROW]), PROFILE.rows([ROW]))
-
-
-@pytest.mark.parametrize("many", [True, False])
-def test_beyond_max_keys_the_longest_unseen_goes(many: bool) -> None:
-    gone: list[str] = []
-    keyed = KeyedMonitor(
-        PROFILE, Tumbling(count=9), max_keys=2, on_expire=lambda key, state: gone.append(key)
-    )
-    keys = ["a", "b", "a", "c", "b"]
-    if many:
-        keyed.update_many(keys, [ROW] * 5)
-    else:
-        for key in keys:
-            keyed.update(key, ROW)
-    assert gone == ["b", "a"]
-    assert list(keyed) == ["c", "b"]
-    forgetful = KeyedMonitor(PROFILE, Tumbling(count=9), max_keys=2)
-    forgetful.update_many(keys, [ROW] * 5)
-    assert forgetful.forgotten == 2
-
-
-def test_keys_are_strings_and_as_many_as_events() -> None:
-    keyed = KeyedMonitor(PROFILE)
-    wrong: Any = 7
-    with pytest.raises(InputError, match=r"key: 7 .int. is no string"):
-        keyed.update(wrong, ROW)
-    with pytest.raises(InputError, match=r"key: 7 .int. is no string"):
-        keyed.update_many(["a", wrong], [ROW, ROW])
-    with pytest.raises(InputError, match="is not Unicode text"):
-        keyed.update("\ud800", ROW)
-    with pytest.raises(InputError, match="1 keys for 2 events"):
-        keyed.update_many(["a"], [ROW, ROW])
-    with pytest.raises(BadRowsError):
-        keyed.update_many(["a", "b"], [ROW, [0.5, 0.5, 0.5]])
-    assert len(keyed) == 0
-
-
-def test_a_budget_caps_the_rows_of_each_key() -> None:
-    keyed = KeyedMonitor(PROFILE, Tumbling(count=10**6), max_keys=10, max_bytes=10 * 10_000)
-    rng = np.random.default_rng(0)
-    keyed.update_many(["a"] * 5000, rng.dirichlet(np.full(3, 0.4), 5000))
-    assert keyed.estimate("a").n <= (10_000 - 6000) / (2 * 22)
-    assert keyed.estimate("a").thinned > 4000
 
 
 def test_adapting_uses_the_shrunk_prior() -> None:
@@ -631,40 +364,6 @@ def test_memory_does_not_grow_over_a_million_events(window: Window) -> None:
         sizes.append(len(monitor.snapshot()))
     assert monitor.events == 10**6
     assert max(sizes[10:]) <= 1.02 * max(sizes[2:10])
-
-
-def test_late_events_of_a_key_are_handed_out_with_it() -> None:
-    handed: list[Any] = []
-    window = Tumbling(seconds=10)
-    keyed = KeyedMonitor(PROFILE, window, on_late=lambda *late: handed.append(late))
-    keyed.update_many(["a", "b", "a", "b"], [ROW] * 4, [5.0, 5.0, 25.0, 7.0])
-    assert handed == []
-    restored = KeyedMonitor.restore(
-        keyed.snapshot(), PROFILE, on_late=lambda *late: handed.append(late)
-    )
-    for each in (keyed, restored):
-        each.update("a", ROW, 6.0)
-    assert [(key, times.tolist()) for key, _, times, _ in handed] == [("a", [6.0])] * 2
-
-
-def test_panes_of_a_tenth_of_a_second_have_sharp_edges() -> None:
-    times = 1.7e9 + 0.1 * np.arange(60)
-    updates = Monitor(PROFILE, Tumbling(seconds=0.1)).update_many([ROW] * 60, times)
-    assert [update.n for update in updates] == [1] * 59
-    for update, time in zip(updates, times, strict=False):
-        assert update.start == pytest.approx(time, abs=1e-6)
-
-
-def test_a_late_event_leaves_the_scope_as_it_is() -> None:
-    for many in (True, False):
-        monitor = Monitor(PROFILE, Tumbling(seconds=10))
-        monitor.update(ROW, 5.0)
-        monitor.advance(10.0)
-        if many:
-            monitor.update_many([ROW], [3.0])
-        else:
-            monitor.update(ROW, 3.0)
-        assert monitor.estimate().n == 1
 
 
 def test_updates_cannot_be_changed() -> None:

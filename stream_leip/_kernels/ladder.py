@@ -22,6 +22,7 @@ _OFF = 2e-3  # how far expected counts may be from n·q, in units that the noise
 _FAR = 0.2  # squared distance from the base, in units of the base
 _SHORT = 4 * PANE
 _TRIES = 6
+_BLOCK = 128
 _FLOOR = 1e-6
 # How far, in all, a rung's log-likelihood may be from its maximum: hundredths of its own noise.
 _ENOUGH = 1e-4
@@ -40,7 +41,8 @@ class Ladder(NamedTuple):
     spans
         From which event to which the sums are; equal where there are none.
     bases, slopes, bends
-        The prior that the sums are at; sums of x / x·base and of its outer square.
+        The prior that the sums are at; sums of x / x·base and of its outer square,
+        below the diagonal.
     curves
         How far the linear equation was off the last time that was looked at, over the squared
         distance from the base.
@@ -128,23 +130,37 @@ def leip(rows, classes, keys, labels, how):
 
 @njit(cache=True, error_model="numpy", fastmath=FAST)
 def _gather(rows, source, base, sign, slope, bend):
-    """Add (or take off) what rows have of the sums at `base`."""
+    """Add (or take off) what rows have of the sums at `base`.
+
+    Some rows at a time are laid out class by class: sums over rows vectorise whatever m is.
+    """
     n, m = rows.shape
-    ratio = base / source
-    inverse = 1.0 / source
-    x = np.empty(m)
-    for i in range(n):
-        f = 0.0
+    x = np.empty((m, _BLOCK))
+    f = np.empty(_BLOCK)
+    for begin in range(0, n, _BLOCK):
+        size = min(n - begin, _BLOCK)
         for j in range(m):
-            f += rows[i, j] * ratio[j]
-        r = 1.0 / f
+            inverse = 1.0 / source[j]
+            for r in range(size):
+                x[j, r] = rows[begin + r, j] * inverse
+        f[:] = 0.0
         for j in range(m):
-            x[j] = r * rows[i, j] * inverse[j]
-            slope[j] += sign * x[j]
+            for r in range(size):
+                f[r] += x[j, r] * base[j]
+        for r in range(size):
+            f[r] = 1.0 / f[r]
         for j in range(m):
-            v = sign * x[j]
-            for k in range(m):
-                bend[j, k] += v * x[k]
+            total = 0.0
+            for r in range(size):
+                x[j, r] *= f[r]
+                total += x[j, r]
+            slope[j] += sign * total
+        for j in range(m):
+            for k in range(j + 1):
+                total = 0.0
+                for r in range(size):
+                    total += x[j, r] * x[k, r]
+                bend[j, k] += sign * total
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST)

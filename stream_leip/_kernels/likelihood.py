@@ -8,6 +8,7 @@ is below the maximum, which is what makes a certified stop possible.
 import numpy as np
 from numba import njit
 
+from stream_leip._kernels.columns import by_class, column_gradient
 from stream_leip._kernels.fast import FAST
 from stream_leip._kernels.quadratic import nonnegative
 
@@ -17,12 +18,15 @@ _ROUNDS = 30
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST)
-def gradient(rows, classes, spread, weights, prior, source, step, out):
+def gradient(rows, columns, classes, spread, weights, prior, source, step, out):
     """Fill `out` with mean x / (x·prior) over every `step`-th row; return the smallest x·prior.
 
-    `classes` is empty where rows have an entry for each class. Else it says which classes a row's
-    entries are of, and the rest of the row's mass is on the others in proportion to `spread`.
+    `columns` are the rows class by class, or empty. `classes` is empty where rows have an entry for
+    each class. Else it says which classes a row's entries are of, and the rest of the row's mass is
+    on the others in proportion to `spread`.
     """
+    if columns.size > 0:
+        return column_gradient(columns, weights, prior, source, out)
     if classes.size > 0:
         return _sparse_gradient(rows, classes, spread, weights, prior, source, step, out)
     n, m = rows.shape
@@ -173,6 +177,7 @@ def gain(rows, classes, spread, weights, prior, source):
     everywhere = np.dot(spread, ratio)
     total = 0.0
     out = 0.0
+    product = 1.0
     for i in range(n):
         f = 0.0
         if classes.size == 0:
@@ -184,10 +189,17 @@ def gain(rows, classes, spread, weights, prior, source):
             for j in range(k):
                 c = classes[i, j]
                 f += (rows[i, j] - rate * spread[c]) * ratio[c]
-        w = weights[i] if weighted else 1.0
-        total += w
-        out += w * np.log(f)
-    return out / total
+        if weighted:
+            total += weights[i]
+            out += weights[i] * np.log(f)
+            continue
+        total += 1.0
+        # One logarithm for a product, as long as that is far from the ends of float64.
+        product *= f
+        if not 1e-200 < product < 1e200:
+            out += np.log(product)
+            product = 1.0
+    return (out + np.log(product)) / total
 
 
 @njit(cache=True, error_model="numpy")
@@ -224,7 +236,7 @@ def _newton_target(prior, g, scaled, free):
 
 
 @njit(cache=True, error_model="numpy")
-def _accelerate(rows, classes, spread, weights, source, prior, g, tolerance, passes, step):
+def _accelerate(rows, columns, classes, spread, weights, source, prior, g, tolerance, passes, step):
     """EM with SQUAREM's extrapolation, in place, until certified, slow or out of passes.
 
     Slow is a gap that a round does not quarter, once the passes come to what a Newton step costs.
@@ -237,7 +249,7 @@ def _accelerate(rows, classes, spread, weights, source, prior, g, tolerance, pas
     while gap > tolerance and used < passes:
         first = prior * g
         first /= first.sum()
-        gradient(rows, classes, spread, weights, first, source, step, first_g)
+        gradient(rows, columns, classes, spread, weights, first, source, step, first_g)
         used += 1
         reached = first_g.max() - 1.0
         second = first * first_g
@@ -248,7 +260,7 @@ def _accelerate(rows, classes, spread, weights, source, prior, g, tolerance, pas
         far /= far.sum()
         extrapolated = False
         if reached > tolerance:
-            smallest = gradient(rows, classes, spread, weights, far, source, step, far_g)
+            smallest = gradient(rows, columns, classes, spread, weights, far, source, step, far_g)
             used += 1
             extrapolated = smallest > 0.0 and far_g.max() - 1.0 <= reached
         prior[:] = far if extrapolated else first
@@ -261,7 +273,9 @@ def _accelerate(rows, classes, spread, weights, source, prior, g, tolerance, pas
 
 
 @njit(cache=True, error_model="numpy")
-def _climb(rows, classes, spread, weights, source, start, tolerance, passes, step, coarse, newton):
+def _climb(
+    rows, columns, classes, spread, weights, source, start, tolerance, passes, step, coarse, newton
+):
     """Climb from `start` over every `step`-th row; return prior, gap and passes used.
 
     Accelerated EM first (unless `newton`), then Newton's method on the simplex. A Newton step that
@@ -272,11 +286,21 @@ def _climb(rows, classes, spread, weights, source, start, tolerance, passes, ste
     prior = start.copy()
     g = np.empty(m)
     ahead = np.empty(m)
-    gradient(rows, classes, spread, weights, prior, source, step, g)
+    gradient(rows, columns, classes, spread, weights, prior, source, step, g)
     used = 1
     if not newton:
         used += _accelerate(
-            rows, classes, spread, weights, source, prior, g, tolerance, passes - used, step
+            rows,
+            columns,
+            classes,
+            spread,
+            weights,
+            source,
+            prior,
+            g,
+            tolerance,
+            passes - used,
+            step,
         )
     gap = g.max() - 1.0
     scaled = np.empty((m, m))
@@ -286,7 +310,17 @@ def _climb(rows, classes, spread, weights, source, start, tolerance, passes, ste
         if rows.shape[0] < m:
             # The curvature of fewer rows than classes is singular, and passes over them are cheap.
             used += _accelerate(
-                rows, classes, spread, weights, source, prior, g, tolerance, passes - used, step
+                rows,
+                columns,
+                classes,
+                spread,
+                weights,
+                source,
+                prior,
+                g,
+                tolerance,
+                passes - used,
+                step,
             )
             gap = g.max() - 1.0
             continue
@@ -299,7 +333,9 @@ def _climb(rows, classes, spread, weights, source, start, tolerance, passes, ste
         for _ in range(2):
             slope = np.dot(g, candidate - prior)
             if slope > 0.0:
-                smallest = gradient(rows, classes, spread, weights, candidate, source, step, ahead)
+                smallest = gradient(
+                    rows, columns, classes, spread, weights, candidate, source, step, ahead
+                )
                 used += 1
                 accepted = (
                     smallest > 0.0
@@ -314,7 +350,7 @@ def _climb(rows, classes, spread, weights, source, start, tolerance, passes, ste
         if not accepted:
             candidate = np.maximum(prior, 1e-9) * g
             candidate /= candidate.sum()
-            gradient(rows, classes, spread, weights, candidate, source, step, ahead)
+            gradient(rows, columns, classes, spread, weights, candidate, source, step, ahead)
             used += 1
         prior = candidate
         g[:] = ahead
@@ -336,6 +372,8 @@ def maximise(rows, classes, spread, weights, source, start, tolerance, passes):
     """
     n = rows.shape[0]
     m = source.size
+    nothing = np.empty((0, 0), np.float32)
+    columns = by_class(rows) if classes.size == 0 else nothing
     step = 1
     while n // step > max(4096, 16 * m) * _FINER:
         step *= _FINER
@@ -346,15 +384,16 @@ def maximise(rows, classes, spread, weights, source, start, tolerance, passes):
     while step > 1:
         enough = max(tolerance, 0.1 / np.sqrt(n // step))
         prior, _, more = _climb(
-            rows, classes, spread, weights, source, prior, enough, passes, step, coarse, newton
-        )
+            rows, nothing, classes, spread, weights, source, prior, enough, passes, step, coarse,
+            newton,
+        )  # fmt: skip
         prior = (1.0 - 1e-6) * prior + 1e-6 * start
         used += more // step
         newton = True
         coarse = step
         step //= _FINER
     prior, gap, more = _climb(
-        rows, classes, spread, weights, source, prior, tolerance, passes, 1, coarse, newton
+        rows, columns, classes, spread, weights, source, prior, tolerance, passes, 1, coarse, newton
     )
     return prior, gap, used + more
 
@@ -363,12 +402,13 @@ def maximise(rows, classes, spread, weights, source, start, tolerance, passes):
 def climb_by_steps(rows, classes, spread, source, start, tolerance, passes):
     """The prior of greatest likelihood by EM steps alone, for more classes than Newton's can do."""
     none = np.empty(0)
+    columns = by_class(rows) if classes.size == 0 else np.empty((0, 0), np.float32)
     prior = start.copy()
     g = np.empty(source.size)
-    gradient(rows, classes, spread, none, prior, source, 1, g)
+    gradient(rows, columns, classes, spread, none, prior, source, 1, g)
     used = 1
     while g.max() - 1.0 > tolerance and used < passes:
         used += _accelerate(
-            rows, classes, spread, none, source, prior, g, tolerance, passes - used, 1
+            rows, columns, classes, spread, none, source, prior, g, tolerance, passes - used, 1
         )
     return prior

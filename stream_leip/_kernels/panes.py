@@ -65,3 +65,72 @@ def kept(events, level):
         z = z ^ (z >> np.uint64(31))
         out[i] = (z & mask) == 0
     return out
+
+
+@njit(cache=True, error_model="numpy")
+def _age(mark, newest, mask):
+    return (newest - np.int64(mark)) & mask
+
+
+@njit(cache=True, error_model="numpy")
+def _mask(marks):
+    return np.int64(-1) if marks.itemsize == 8 else (np.int64(1) << (8 * marks.itemsize)) - 1
+
+
+@njit(cache=True, error_model="numpy")
+def ages(marks, newest):
+    """How many panes before the newest one each mark's pane is."""
+    mask = _mask(marks)
+    out = np.empty(marks.size, np.int64)
+    for i in range(marks.size):
+        out[i] = _age(marks[i], newest, mask)
+    return out
+
+
+@njit(cache=True, error_model="numpy")
+def merge_pair(
+    rows_a, classes_a, labels_a, keys_a, marks_a, newest, oldest_age, shift_a,
+    rows_b, classes_b, labels_b, keys_b, number, shift_b,
+    rows, classes, labels, keys, marks,
+):  # fmt: skip
+    """Merge two runs in order; of the first, rows of panes older than `oldest_age` are left out."""
+    mask = _mask(marks)
+    k = classes.shape[1]
+    a = 0
+    b = 0
+    for place in range(keys.size):
+        while a < keys_a.size and _age(marks_a[a], newest, mask) > oldest_age:
+            a += 1
+        before = b == keys_b.size
+        if not before and a < keys_a.size:
+            before = keys_a[a] + np.uint64(shift_a) < keys_b[b] + np.uint64(shift_b)
+        if before:
+            rows[place] = rows_a[a]
+            labels[place] = labels_a[a]
+            keys[place] = keys_a[a] + np.uint64(shift_a)
+            marks[place] = marks_a[a]
+            if k > 0:
+                classes[place] = classes_a[a]
+            a += 1
+        else:
+            rows[place] = rows_b[b]
+            labels[place] = labels_b[b]
+            keys[place] = keys_b[b] + np.uint64(shift_b)
+            marks[place] = number
+            if k > 0:
+                classes[place] = classes_b[b]
+            b += 1
+
+
+@njit(cache=True, error_model="numpy")
+def put_in_order(rows, classes, labels, events, first, keys, in_order, classes_in_order, ranked):
+    """Fill rows, classes and labels in the order of `keys`, whose places become event numbers."""
+    k = classes_in_order.shape[1]
+    for place in range(keys.size):
+        i = np.int64(keys[place] & np.uint64(0xFFFFFFFF))
+        for j in range(rows.shape[1]):
+            in_order[place, j] = rows[i, j]
+        for j in range(k):
+            classes_in_order[place, j] = classes[i, j]
+        ranked[place] = labels[i]
+        keys[place] = (keys[place] - np.uint64(i)) + np.uint64(events[i] - first)

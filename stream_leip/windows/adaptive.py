@@ -1,8 +1,9 @@
 """Adaptive memory: nobody has to choose a window's length."""
 
-from collections import deque
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from stream_leip._kernels.mixture import PANE
 from stream_leip.arrays import Rows, Vector
 from stream_leip.errors import InputError
-from stream_leip.tracker import LONGEST, Tracker
+from stream_leip.tracker import Tracker
 from stream_leip.windows.state import Layout, Scope, WindowState
 
 # Rows that the assumption check looks at: enough to see much, few enough to be of the present.
@@ -64,8 +65,14 @@ class AdaptiveState:
     def __init__(self, every: int, tracker: Tracker) -> None:
         self._every = every
         self._tracker = tracker
-        # Earliest and latest time of each pane, as far back as a rung can reach.
-        self._times: deque[tuple[float, float] | None] = deque(maxlen=LONGEST // PANE + 1)
+        # Earliest and latest time of each pane, in turn, at least as far back as a rung can reach.
+        self._times = array("d")
+        self._panes = tracker.reach // PANE + 1
+
+    @property
+    def most_bytes(self) -> int:
+        """What it can come to take; the tracker counts its own."""
+        return 1000 + 4 * self._panes * self._times.itemsize
 
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
@@ -86,28 +93,34 @@ class AdaptiveState:
             begin = end
 
     def _note(self, times: Vector | None) -> None:
-        """Widen the bounds of the open pane."""
+        """Widen the bounds of the open pane; without times they are the wrong way round."""
+        spans = self._times
         if self._tracker.events % PANE == 0:
-            self._times.append(None)
-        if times is not None and len(times):
-            span = float(times.min()), float(times.max())
-            last = self._times[-1]
-            self._times[-1] = (
-                span if last is None else (min(last[0], span[0]), max(last[1], span[1]))
-            )
+            if len(spans) >= 4 * self._panes:
+                del spans[: -2 * self._panes]
+            spans.extend((inf, -inf))
+        if times is not None:
+            spans[-2] = min(spans[-2], float(times.min()))
+            spans[-1] = max(spans[-1], float(times.max()))
 
     def _scope(self, place: int) -> Scope:
         tracker = self._tracker
         if not tracker.events:
-            return Scope([], None)
+            return Scope(None)
         tracked = tracker.now()
         n = tracker.nearest(tracked.memory)
         panes = -(-tracker.events // PANE) - (tracker.events - n) // PANE
-        spans = [span for span in list(self._times)[-panes:] if span is not None]
-        start = min((low for low, _ in spans), default=None)
-        end = max((high for _, high in spans), default=None)
-        recent = tracker.recent(_CHECKED)
-        return Scope([tracker.pane(n)], None, start, end, place, tracked, recent)
+        reached = self._times[-2 * panes :]
+        start, end = min(reached[::2]), max(reached[1::2])
+        timed = start <= end
+        return Scope(
+            tracker.pane(n),
+            start=start if timed else None,
+            end=end if timed else None,
+            place=place,
+            tracked=tracked,
+            recent=tracker.recent(_CHECKED),
+        )
 
     def advance(self, time: float) -> Iterator[Scope]:
         """Event time ends no window here."""
@@ -119,8 +132,8 @@ class AdaptiveState:
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values and bytes; the tracker has its own."""
-        return {"times": list(self._times)}
+        return {"times": self._times[-2 * self._panes :].tolist()}
 
     def restore(self, fields: dict[str, Any]) -> None:
         """Take over the state that `snapshot` gave."""
-        self._times.extend(None if span is None else tuple(span) for span in fields["times"])
+        self._times.extend(fields["times"])

@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 
 from stream_leip.arrays import Rows, Vector
 from stream_leip.open_pane import OpenPane
-from stream_leip.pane import Pane
+from stream_leip.windows.footprint import most_bytes
 from stream_leip.windows.retention import Retention
 from stream_leip.windows.state import Cap, Layout, Scope
 
 
 class CountState:
     """Panes of `every` events each; a window ends with each of them."""
+
+    __slots__ = ("_cap", "_capped", "_every", "_layout", "_number", "_open", "_retention")
 
     needs_time = False
     late = 0  # without event time, nothing is
@@ -28,6 +30,11 @@ class CountState:
         self._number = 0
         self._open = self._new_pane()
 
+    @property
+    def most_bytes(self) -> int:
+        """What it can come to take, under the cap of its layout."""
+        return most_bytes(self._layout, self._retention, 1, self._every)
+
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
         pane = self._open
@@ -35,7 +42,7 @@ class CountState:
             self._begin()
         pane.append(row, event, time)
         if self._capped:
-            self._cap.hold([pane])
+            self._cap.hold_one(pane)
         return [self._end(0)] if pane.seen == self._every else []
 
     def add(self, rows: Rows, times: Vector | None, events: NDArray[np.int64]) -> Iterator[Scope]:
@@ -47,7 +54,7 @@ class CountState:
             end = min(begin + self._every - self._open.seen, len(rows))
             part = slice(begin, end)
             self._open.extend(rows[part], events[part], None if times is None else times[part])
-            self._cap.hold([self._open])
+            self._cap.hold_one(self._open)
             if self._open.seen == self._every:
                 yield self._end(end - 1)
             begin = end
@@ -56,20 +63,24 @@ class CountState:
         self._retention.add(self._number, self._open.seal())
         self._number += 1
         self._open = self._new_pane()
-        return self._scope(self._number, place)
+        return Scope.of(self._retention, self._number, place=place)
 
     def _new_pane(self) -> OpenPane:
-        return OpenPane(self._layout.m, self._layout.top_k, self._every)
+        return OpenPane(self._layout.m, self._layout.top_k, self._longest)
+
+    @property
+    def _longest(self) -> int:
+        """Rows of the open pane; one beyond the cap comes before rows are thinned."""
+        cap = self._layout.max_rows
+        return self._every if cap is None else min(self._every, cap + 1)
 
     def _begin(self) -> None:
         """With its first event a pane takes the place of the oldest, under the cap too."""
         self._retention.advance(self._number + 1)
-        self._cap.settle(self._number + 1, [])
-        self._open.level = self._cap.level
-
-    def _scope(self, edge: int, place: int) -> Scope:
-        panes = self._retention.in_scope(edge)
-        return Scope(panes, self._retention.weights(edge), place=place)
+        if self._capped:
+            self._retention.compact()
+            self._cap.settle(self._number + 1, [])
+            self._open.level = self._cap.level
 
     def advance(self, time: float) -> Iterator[Scope]:
         """Event time ends no window here."""
@@ -78,14 +89,10 @@ class CountState:
     def now(self) -> Scope:
         """What is in scope at this moment, the open pane included."""
         if not self._open.n:
-            return self._scope(self._number, 0)
-        opened = Retention(
-            self._retention.span,
-            self._retention.half_life,
-            {**self._retention.panes, self._number: self._open.seal()},
-        )
-        edge = self._number + 1
-        return Scope(opened.in_scope(edge), opened.weights(edge))
+            return Scope.of(self._retention, self._number)
+        opened = self._retention.copy()
+        opened.add(self._number, self._open.seal())
+        return Scope.of(opened, self._number + 1)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values and bytes."""
@@ -93,12 +100,12 @@ class CountState:
             "number": self._number,
             "level": self._cap.level,
             "open": self._open.to_bytes(),
-            "panes": [(number, pane.to_bytes()) for number, pane in self._retention.panes.items()],
+            "panes": self._retention.to_bytes(),
         }
 
     def restore(self, fields: dict[str, Any]) -> None:
         """Take over the state that `snapshot` gave."""
         self._number = fields["number"]
         self._cap.level = fields["level"]
-        self._open = OpenPane.from_bytes(fields["open"])
-        self._retention.panes = {number: Pane.from_bytes(data) for number, data in fields["panes"]}
+        self._open = OpenPane.from_bytes(fields["open"], self._longest)
+        self._retention.restore(fields["panes"])

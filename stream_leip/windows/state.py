@@ -1,15 +1,16 @@
 """What a window keeps between events."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_leip.arrays import Rows, Vector
+from stream_leip.estimators.estimate import NO_WEIGHTS
 from stream_leip.open_pane import OpenPane
-from stream_leip.pane import Pane, merge_weighted
+from stream_leip.pane import Pane
 from stream_leip.tracker import Recent, Tracked, Tracker
 from stream_leip.windows.retention import Retention
 
@@ -17,7 +18,7 @@ from stream_leip.windows.retention import Retention
 OnLate = Callable[[Rows, Vector, NDArray[np.int64]], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Layout:
     """What a window needs to know of its stream.
 
@@ -44,14 +45,14 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """Panes to estimate from.
+    """Rows to estimate from.
 
     Parameters
     ----------
-    panes
-        Oldest first.
+    pane
+        All of them; None where there is none.
     weights
-        One for each pane; None where all weigh the same.
+        One for each row; empty where all weigh the same.
     start, end
         Bounds in event time, where windows have them.
     place
@@ -59,23 +60,30 @@ class Scope:
     tracked
         What the tracker says at this moment, where memory adapts; its estimate is the prior.
     recent
-        The rows that the assumption check looks at, where they are others than those of the panes.
+        The rows that the assumption check looks at, where they are others than those of the pane.
     """
 
-    panes: list[Pane]
-    weights: Vector | None
+    pane: Pane | None
+    weights: Vector = field(default_factory=lambda: NO_WEIGHTS)
     start: float | None = None
     end: float | None = None
     place: int = 0
     tracked: Tracked | None = None
     recent: Recent | None = None
 
-    def merged(self) -> tuple[Pane | None, Vector]:
-        """One pane of all rows, and a weight for each (empty for none); None if there is no row."""
-        if not self.panes:
-            return None, np.empty(0)
-        pane, weights = merge_weighted(self.panes, self.weights)
-        return (pane if len(pane) else None), weights
+    @classmethod
+    def of(
+        cls,
+        retention: Retention,
+        edge: int,
+        start: float | None = None,
+        end: float | None = None,
+        place: int = 0,
+    ) -> "Scope":
+        """What is in scope when all panes before `edge` are sealed."""
+        pane, weights = retention.merged(edge)
+        found = pane if pane is not None and len(pane) else None
+        return cls(found, NO_WEIGHTS if weights is None else weights, start, end, place)
 
 
 class WindowState(Protocol):
@@ -86,6 +94,10 @@ class WindowState(Protocol):
     @property
     def needs_time(self) -> bool:
         """Whether every event must have a time."""
+
+    @property
+    def most_bytes(self) -> int:
+        """What it can come to take, under the cap of its layout."""
 
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
@@ -114,6 +126,8 @@ class Cap:
     panes, when a window ends and there is room. A merge thins to the highest level among its panes.
     """
 
+    __slots__ = ("_most", "_retention", "level")
+
     def __init__(self, most: int | None, retention: Retention) -> None:
         self._most = most
         self._retention = retention
@@ -121,11 +135,16 @@ class Cap:
 
     def settle(self, edge: int, panes: list[OpenPane]) -> None:
         """Find the level for new panes, with what the window at `edge` covers held."""
-        kept = self._retention.in_scope(edge)
-        self.level = max([0, *(pane.level for pane in kept), *(pane.level for pane in panes)])
-        rows = sum(map(len, kept)) + sum(pane.n for pane in panes)
+        level, rows = self._retention.level_and_rows(edge)
+        self.level = max([level, *(pane.level for pane in panes)])
+        rows += sum(pane.n for pane in panes)
         if self.level and self._most is not None and 4 * rows <= self._most:
             self.level -= 1
+
+    def hold_one(self, pane: OpenPane) -> None:
+        """The same as `hold`, where there is only one open pane."""
+        if self._most is not None and self._retention.rows + pane.n > self._most:
+            self.hold([pane])
 
     def hold(self, panes: list[OpenPane]) -> None:
         """Thin open and sealed panes alike until they are within the cap."""

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from stream_leip.arrays import Rows, Vector
 from stream_leip.errors import InputError
+from stream_leip.estimators.estimate import NO_WEIGHTS
 from stream_leip.open_pane import OpenPane
-from stream_leip.pane import Pane
+from stream_leip.windows.footprint import most_bytes
 from stream_leip.windows.retention import Retention
 from stream_leip.windows.state import Cap, Layout, Scope
 
@@ -28,6 +29,20 @@ class TimeState:
     to (k + 1)·every, and is sealed when the watermark has passed its end; an event of a sealed
     pane is late.
     """
+
+    __slots__ = (
+        "_cap",
+        "_capped",
+        "_edge",
+        "_emit_empty",
+        "_every",
+        "_lateness",
+        "_latest",
+        "_layout",
+        "_open",
+        "_retention",
+        "late",
+    )
 
     needs_time = True
 
@@ -54,6 +69,18 @@ class TimeState:
         self._edge: int | None = None  # panes before it are sealed; None until the first event
         self.late = 0
 
+    @property
+    def most_bytes(self) -> int:
+        """What it can come to take, under the cap of its layout."""
+        assert self._longest is not None
+        open_panes = -(-self._lateness // self._every) + 1
+        return most_bytes(self._layout, self._retention, open_panes, self._longest)
+
+    @property
+    def _longest(self) -> int | None:
+        """Rows of an open pane; one beyond the cap comes before rows are thinned."""
+        return None if self._layout.max_rows is None else self._layout.max_rows + 1
+
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
         assert time is not None
@@ -67,7 +94,7 @@ class TimeState:
         if number < self._edge:
             self._too_late(row, np.array([time]), np.array([event]))
             return ends
-        self._retention.advance(self._edge + 1)
+        self._begin(self._edge)
         pane = self._pane(number)
         pane.append(row, event, time)
         if self._capped:
@@ -83,24 +110,31 @@ class TimeState:
         edges = (latest - self._lateness) // self._every
         before = edges[0] - 1 if self._edge is None else self._edge
         cuts = np.flatnonzero(np.diff(edges, prepend=before) > 0)
+        failure: Exception | None = None
         for begin, end in pairwise(sorted({0, *cuts.tolist(), len(rows)})):
             if self._edge is None or edges[begin] > self._edge:
                 yield from self._seal(int(edges[begin]), begin)
             part = slice(begin, end)
             self._latest = int(latest[end - 1])
-            self._take(rows[part], times[part], events[part], numbers[part])
+            assert self._edge is not None
+            late = numbers[part] < self._edge
+            if late.any():
+                try:
+                    self._too_late(rows[part][late], times[part][late], events[part][late])
+                except Exception as error:
+                    # A callback that fails must not cost the events that are not late.
+                    failure = failure or error
+            if not late.all():
+                self._take(rows[part], times[part], events[part], numbers[part])
+        if failure is not None:
+            raise failure
 
     def _take(
         self, rows: Rows, times: Vector, events: NDArray[np.int64], numbers: NDArray[np.int64]
     ) -> None:
-        """Put rows between two edges into their panes."""
+        """Put rows between two edges into their panes, those that are late aside."""
         assert self._edge is not None
-        late = numbers < self._edge
-        if late.any():
-            self._too_late(rows[late], times[late], events[late])
-            if late.all():
-                return
-        self._retention.advance(self._edge + 1)
+        self._begin(self._edge)
         order = np.argsort(numbers, kind="stable")
         cuts = np.flatnonzero(np.diff(numbers[order])) + 1
         for which in np.split(order, cuts):
@@ -116,6 +150,12 @@ class TimeState:
             self._latest = tick
             yield from self._seal((tick - self._lateness) // self._every, 0)
 
+    def _begin(self, number: int) -> None:
+        """With an event after the last window, the oldest pane leaves the scope."""
+        self._retention.advance(number + 1)
+        if self._capped:
+            self._retention.compact()
+
     def _seconds(self, number: int) -> float:
         """Where a pane begins."""
         return number * self._every / _TICKS
@@ -123,7 +163,7 @@ class TimeState:
     def _pane(self, number: int) -> OpenPane:
         pane = self._open.get(number)
         if pane is None:
-            pane = self._open[number] = OpenPane(self._layout.m, self._layout.top_k)
+            pane = self._open[number] = OpenPane(self._layout.m, self._layout.top_k, self._longest)
             pane.level = self._cap.level
         return pane
 
@@ -141,7 +181,7 @@ class TimeState:
         while self._edge < edge:
             target = self._edge + 1
             self._retention.advance(target)
-            if not self._retention.panes and self._edge not in self._open:
+            if self._retention.oldest is None and self._edge not in self._open:
                 # Nothing in scope until the next pane that has events: over the gap at once.
                 target = min([edge, *(number for number in self._open if number >= self._edge)])
                 yield from self._gap(self._edge, target, place)
@@ -151,42 +191,42 @@ class TimeState:
             if opened is not None:
                 self._retention.add(self._edge, opened.seal())
             self._edge = target
-            panes = self._retention.in_scope(target)
-            start = self._seconds(self._retention.reach(target))
-            if panes:
-                weights = self._retention.weights(target)
-                if weights is not None:
-                    start = self._seconds(min(self._retention.panes))
-                yield Scope(panes, weights, start, self._seconds(target), place)
-            elif self._emit_empty:
-                yield Scope([], None, start, self._seconds(target), place)
-        self._cap.settle(self._edge + 1, list(self._open.values()))
+            if self._retention.oldest is not None or self._emit_empty:
+                start, end = self._bounds(self._retention, target)
+                yield Scope.of(self._retention, target, start, end, place)
+        if self._capped:
+            self._cap.settle(self._edge + 1, list(self._open.values()))
+
+    def _bounds(self, retention: Retention, edge: int) -> tuple[float, float]:
+        """Of the window that ends at an edge; one that fades begins with its oldest pane."""
+        fading = retention.half_life is not None and retention.oldest is not None
+        start = retention.oldest if fading else retention.reach(edge)
+        assert start is not None
+        return self._seconds(start), self._seconds(edge)
 
     def _gap(self, begin: int, end: int, place: int) -> Iterator[Scope]:
         """Windows with no events: one empty scope each, or one for all if they are many."""
         if not self._emit_empty or begin == end:
             return
         if end - begin > _MOST_EMPTY:
-            yield Scope([], None, self._seconds(begin), self._seconds(end), place)
+            yield Scope(None, NO_WEIGHTS, self._seconds(begin), self._seconds(end), place)
             return
         for number in range(begin, end):
             start = self._seconds(self._retention.reach(number + 1))
-            yield Scope([], None, start, self._seconds(number + 1), place)
+            yield Scope(None, NO_WEIGHTS, start, self._seconds(number + 1), place)
 
     def now(self) -> Scope:
         """What is in scope at this moment, open panes included."""
         if self._edge is None:
-            return Scope([], None)
-        opened = {number: pane.seal() for number, pane in sorted(self._open.items()) if pane.n}
-        retention = Retention(
-            self._retention.span,
-            self._retention.half_life,
-            {**self._retention.panes, **opened},
-        )
+            return Scope(None)
+        opened = {number: pane for number, pane in sorted(self._open.items()) if pane.n}
         edge = max([self._edge, *(number + 1 for number in opened)])
-        panes = retention.in_scope(edge)
-        start = self._seconds(retention.reach(edge))
-        return Scope(panes, retention.weights(edge), start, self._seconds(edge))
+        retention = self._retention.copy()
+        retention.advance(edge)
+        for number, pane in opened.items():
+            if number >= retention.reach(edge):
+                retention.add(number, pane.seal())
+        return Scope.of(retention, edge, *self._bounds(retention, edge))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values and bytes."""
@@ -196,7 +236,7 @@ class TimeState:
             "late": self.late,
             "level": self._cap.level,
             "open": [(number, pane.to_bytes()) for number, pane in sorted(self._open.items())],
-            "panes": [(number, pane.to_bytes()) for number, pane in self._retention.panes.items()],
+            "panes": self._retention.to_bytes(),
         }
 
     def restore(self, fields: dict[str, Any]) -> None:
@@ -205,8 +245,10 @@ class TimeState:
         self._latest = fields["latest"]
         self.late = fields["late"]
         self._cap.level = fields["level"]
-        self._open = {number: OpenPane.from_bytes(data) for number, data in fields["open"]}
-        self._retention.panes = {number: Pane.from_bytes(data) for number, data in fields["panes"]}
+        self._open = {
+            number: OpenPane.from_bytes(data, self._longest) for number, data in fields["open"]
+        }
+        self._retention.restore(fields["panes"])
 
 
 def _ticks(seconds: float) -> int:
