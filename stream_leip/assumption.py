@@ -146,22 +146,24 @@ def check(
     features = profile.evidence_of(seen.top_k).features
     if seen.n < 2:
         return Check(1.0, False, 0.0, f"{seen.n} rows are too few to check what changed")
-    start = features.group(em_prior)
-    by_slot, _ = _test(seen, features.by_slot, start)
-    summed, share = _test(seen, features.summed, start)
+    start, mix = features.group(em_prior), features.mix(em_prior)
+    by_slot, _ = _test(seen, features.by_slot, start, *mix)
+    summed, share = _test(seen, features.summed, start, *mix)
     p = min(1.0, 2.0 * min(by_slot, summed))
     flagged = p < threshold
     return Check(p, flagged, share, _say(p, flagged, share, weak_classes(features), profile))
 
 
-def _test(seen: Moments, view: FeatureView, start: Vector) -> tuple[float, float]:
+def _test(
+    seen: Moments, view: FeatureView, start: Vector, mix: Matrix, counts: Vector
+) -> tuple[float, float]:
     """The probability of so bad a fit, and the validation set's share of the uncertainty."""
-    n, counts = float(seen.n), view.counts
+    n, means = float(seen.n), view.means @ mix
     mean = seen.total / n
     own = (seen.products - n * np.outer(mean, mean)) / (n * (n - 1.0))
     own, mean = view.combine.T @ own @ view.combine, mean @ view.combine
     k = len(mean)
-    apart, rest = view.means[:, :-1] - view.means[:, -1:], mean - view.means[:, -1]
+    apart, rest = means[:, :-1] - means[:, -1:], mean - means[:, -1]
     prior = start
     for _ in range(_ROUNDS):
         shares = np.maximum(prior, 0.0)
@@ -200,7 +202,7 @@ def _invert(gram: Matrix) -> tuple[Matrix, int]:
 
 def weak_classes(features: ClassFeatures) -> NDArray[np.int64]:
     """The classes of so few validation rows that the check sees little of them."""
-    return np.flatnonzero(features.counts[features.groups] < FEWEST)
+    return np.flatnonzero(features.group_counts[features.groups] < FEWEST)
 
 
 def _say(

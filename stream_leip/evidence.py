@@ -198,11 +198,11 @@ def class_features(
 ) -> ClassFeatures:
     """The assumption check's view of the validation rows."""
     n, m = posterior.shape
-    groups = group_classes(np.bincount(labels, minlength=m)) if groups is None else groups
+    counts = np.bincount(labels, minlength=m)
+    groups = group_classes(counts) if groups is None else groups
     g = int(groups.max()) + 1
     if g < m:
         posterior = _sum_groups(posterior, groups, g)
-    labels = groups[labels]
     logs = np.log(posterior)
     centred = logs - logs.mean(axis=1, keepdims=True)
     predicted = posterior.argmax(axis=1)
@@ -219,18 +219,25 @@ def class_features(
     features[:, : g - 1] = posterior[:, :-1]
     features[:, g - 1] = -np.einsum("ij,ij->i", posterior, logs)
     features[np.arange(n), g + predicted] = atypical - offset
-    counts = np.bincount(labels, minlength=g)
-    means = np.tile(features.mean(axis=0)[:, None], g)
+    means = np.tile(features.mean(axis=0)[:, None], m)
     for c in np.flatnonzero(counts):
         means[:, c] = features[labels == c].mean(axis=0)
-    within = features - means.T[labels]
-    pooled = within.T @ within / max(1, n - g)
-    covariances = np.stack(
-        [np.cov(features[labels == c].T) if counts[c] >= FEWEST else pooled for c in range(g)]
-    )
+    covariances = _within(features - means.T[labels], groups, labels)
     centres, factor = _typical(centred, predicted, g)
     variances = np.append(features.var(axis=0), atypical.var())
     return ClassFeatures(groups, centres, factor, offset, means, covariances, variances, counts)
+
+
+def _within(about: Matrix, groups: NDArray[np.int64], labels: Labels) -> NDArray[np.float64]:
+    """Covariance within the classes of each group, from rows less their class's mean."""
+    pooled = about.T @ about / max(1, len(about) - len(np.unique(labels)))
+    found = np.tile(pooled, (int(groups.max()) + 1, 1, 1))
+    for c in range(len(found)):
+        here = about[groups[labels] == c]
+        free = len(here) - len(np.unique(labels[groups[labels] == c]))
+        if len(here) >= FEWEST and free >= FEWEST - 1:
+            found[c] = here.T @ here / free
+    return found
 
 
 def group_classes(counts: NDArray[np.int64]) -> NDArray[np.int64]:

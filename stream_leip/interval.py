@@ -107,6 +107,7 @@ def covariance(
     prior: SourcePrior = "soft",
 ) -> Matrix:
     """Covariance of an estimate, m × m: the window's own, the validation set's, and the misfit."""
+    _require_rows(len(ranked.rows))
     scaled, n = _effective(weights, len(ranked.rows))
     scope = _Scope.of(ranked, profile, scaled, n, prior)
     at = _At.of(scope, scope.shrunk(estimate))
@@ -124,7 +125,8 @@ def validation_variance(
     handful of rows among these the answer is rough.
     """
     n = len(ranked.rows)
-    scope = _Scope.of(ranked, profile, NO_WEIGHTS, n, prior, max(1, -(-n // SPREAD_ROWS)))
+    _require_rows(n)
+    scope = _Scope.of(ranked, profile, NO_WEIGHTS, n, prior, -(-n // SPREAD_ROWS))
     return _At.of(scope, scope.shrunk(estimate)).validation_variance
 
 
@@ -164,6 +166,11 @@ def squared_quantile(level: float) -> float:
     if not (is_number(level) and 0.0 < level < 1.0):
         raise InputError(f"level: {level!r}; use a number between 0 and 1, such as 0.95")
     return NormalDist().inv_cdf(0.5 + 0.5 * level) ** 2
+
+
+def _require_rows(n: int) -> None:
+    if n == 0:
+        raise InputError("rows: there are none; the error of an estimate needs at least one row")
 
 
 def _effective(weights: Vector, n: int) -> tuple[Vector, float]:
@@ -233,7 +240,7 @@ class _Scope:
             np.concatenate([weights, np.full(m, PSEUDO_COUNT)]), self.source,
             self.shrunk(em_prior), _GAP if m <= MANY else _ROUGH_GAP, MOST_PASSES,
         )  # fmt: skip
-        # One step more reaches what every class has by its half count alone.
+        # A search that stopped short must not leave a class far below its half count.
         least = PSEUDO_COUNT / (self.n + PSEUDO_COUNT * m)
         found = np.maximum(found, 0.5 * least)
         return np.asarray(found / found.sum())

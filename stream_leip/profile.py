@@ -1,7 +1,7 @@
 """What labelled validation data told us about the source."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -79,7 +79,7 @@ class SourceProfile:
     validation: Validation
     replay: ReplayErrors
     seed: int = 0
-    known: Evidence | None = None
+    known: Evidence | None = field(default=None, repr=False)
 
     @property
     def evidence(self) -> Evidence:

@@ -173,7 +173,7 @@ def unpack_evidence(content: EvidenceContent, m: int) -> Evidence:
     held = content.features
     features = {name: getattr(held, name).array() for name in _FEATURES}
     arrays = {name: getattr(content, name).array() for name in _EVIDENCE}
-    g, kept = len(features["counts"]), len(arrays["labels"])
+    g, kept = len(features["factor"]), len(arrays["labels"])
     arrays["soft"] = arrays["hard"] if content.soft is None else content.soft.array()
     parameters = len(arrays["hard"])
     asked = {
@@ -186,10 +186,10 @@ def unpack_evidence(content: EvidenceContent, m: int) -> Evidence:
         "groups": (m,),
         "centres": (g, g),
         "factor": (g, g),
-        "means": (2 * g, g),
+        "means": (2 * g, m),
         "covariances": (g, 2 * g, 2 * g),
         "variances": (2 * g + 1,),
-        "counts": (g,),
+        "counts": (m,),
     }
     for name, array in {**arrays, **features}.items():
         if array.shape != asked[name]:

@@ -41,43 +41,41 @@ class FeatureView(NamedTuple):
     combine
         Features × combinations.
     means
-        k × g.
+        k × m.
     covariances
-        g × k², a line for each class.
+        g × k², a line for each group.
     variances
         k.
-    counts
-        g, as numbers to divide by.
     """
 
     combine: Matrix
     means: Matrix
     covariances: Matrix
     variances: Vector
-    counts: Vector
 
 
 @dataclass(frozen=True, eq=False)
 class ClassFeatures:
     """The assumption check's features of the validation rows, by true class.
 
-    With many classes the smaller ones of the source form one group, and "class" means group here:
-    g of them, and 2g features.
+    With many classes the smaller ones of the source form one group; else each class is one. Rows
+    have an entry for each of the g groups, so that there are 2g features.
 
     Parameters
     ----------
     groups
         The group of each class.
     centres
-        Mean centred log-row of each predicted class, g × g.
+        Mean centred log-row of each predicted group, g × g.
     factor
         Lower triangular, g × g: atypicality is the size of factor' (log-row less its centre).
     offset
         Mean atypicality of the validation rows, each scored without its own fold.
     means
-        Of each feature in each true class, 2g × g.
+        Of each feature in each true class, 2g × m.
     covariances
-        Of the features in each true class, g × 2g × 2g; pooled where a class has under 3 rows.
+        Of the features within the classes of a group, g × 2g × 2g; pooled over all where a group
+        has too few rows.
     variances
         Of each feature over all rows, and of the atypicality, 2g + 1.
     counts
@@ -95,8 +93,27 @@ class ClassFeatures:
 
     def group(self, prior: Vector) -> Vector:
         """Shares of classes as shares of groups."""
-        shares: Vector = np.bincount(self.groups, prior, minlength=len(self.counts)).astype(float)
+        shares: Vector = np.bincount(self.groups, prior, minlength=len(self.factor)).astype(float)
         return shares
+
+    def mix(self, prior: Vector) -> tuple[Matrix, Vector]:
+        """How each group is mixed of its classes, m × g, and how many rows its means are worth.
+
+        A group whose classes differ has other means when their shares change among themselves.
+        """
+        counts = np.maximum(self.counts, 1).astype(float)
+        g = len(self.factor)
+        if g == len(counts):
+            return np.eye(g), counts
+        shares = np.maximum(prior, 0.0) + 1e-6 * counts / counts.sum()
+        within = np.zeros((len(counts), g))
+        within[np.arange(len(counts)), self.groups] = shares / self.group(shares)[self.groups]
+        return within, 1.0 / (within**2 / counts[:, None]).sum(axis=0)
+
+    @property
+    def group_counts(self) -> NDArray[np.int64]:
+        """Validation rows of each group."""
+        return self.group(self.counts.astype(float)).astype(np.int64)
 
     @cached_property
     def by_slot(self) -> FeatureView:
@@ -106,7 +123,7 @@ class ClassFeatures:
     @cached_property
     def summed(self) -> FeatureView:
         """One atypicality in place of one for each predicted class."""
-        g = len(self.counts)
+        g = len(self.factor)
         combine = np.zeros((2 * g, g + 1))
         combine[:g, :g] = np.eye(g)
         combine[g:, g] = 1.0
@@ -120,7 +137,6 @@ class ClassFeatures:
             within.reshape(len(within), -1),
             # A feature that never varied has no scale of its own.
             np.maximum(variances, 1e-9 * variances.max() + 1e-12),
-            np.maximum(self.counts, 1).astype(np.float64),
         )
 
 

@@ -1,5 +1,6 @@
 """Hypothesis strategies for the domain's own objects."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,18 +27,20 @@ def make_profile(
         calibrator,
         Validation(n, joint, joint, (0.0, 0.0), (0.0, 0.0)),
         ReplayErrors((200, 1000), {"LEIP": (0.1, 0.3), "EM": (0.2, 0.2)}),
-        known=make_evidence(soft_prior, calibrator),
+        known=make_evidence(tuple(map(float, soft_prior))),
     )
 
 
-def make_evidence(prior: NDArray[Any], calibrator: Calibrator) -> Evidence:
+@lru_cache(maxsize=64)
+def make_evidence(soft_prior: tuple[float, ...]) -> Evidence:
     """What validation rows of a fair classifier would have told, some of every class."""
-    m = len(prior)
+    prior, m = np.array(soft_prior), len(soft_prior)
     rng = np.random.default_rng(m)
-    labels = np.repeat(np.arange(m), np.ceil(20 * m * prior).astype(int) + 2)
+    labels = np.repeat(np.arange(m), np.ceil(min(20 * m, 400) * prior).astype(int) + 2)
     logits = 3.0 * np.eye(m)[labels] + rng.normal(size=(len(labels), m)) + np.log(prior)
     rows = np.exp(logits - logits.max(axis=1, keepdims=True))
     rows /= rows.sum(axis=1, keepdims=True)
+    calibrator = Calibrator("none", np.ones(m), np.zeros(m))
     return gather(rows.astype(np.float32), labels, np.log(rows), calibrator, seed=0)
 
 

@@ -206,7 +206,7 @@ def test_many_classes_are_checked_in_groups(k: int | None) -> None:
     names = tuple(map(str, range(m)))
     profile = fit_source(Labelled(logits, logits, known, names, "logits"), "BCTS", seed=0)
     features = profile.evidence.features
-    assert len(features.counts) == 50
+    assert len(features.factor) == 50
 
     def judge(logits: Any) -> Any:
         rows = profile.rows(logits)

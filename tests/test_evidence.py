@@ -161,14 +161,21 @@ def test_many_classes_are_grouped_by_the_size_of_the_source() -> None:
     logits = 5.0 * np.eye(60)[labels] + rng.normal(size=(len(labels), 60))
     posterior = references.softmax(logits)
     found = class_features(posterior, labels, seed=0)
-    assert found.counts.shape == (GROUPS,)
+    assert found.counts.shape == (60,)
+    assert found.means.shape == (2 * GROUPS, 60)
     assert found.covariances.shape == (GROUPS, 2 * GROUPS, 2 * GROUPS)
     alone = np.flatnonzero(np.bincount(found.groups)[found.groups] == 1)
     assert set(range(20, 50)) <= set(alone.tolist())
-    assert found.counts[-1] == 11
-    assert found.counts.sum() == len(labels)
+    assert found.group_counts[-1] == 11
+    assert found.group_counts.sum() == len(labels)
     prior = np.full(60, 1 / 60)
     assert found.group(prior)[-1] == pytest.approx(11 / 60)
+    within, worth = found.mix(prior)
+    np.testing.assert_allclose(within.sum(axis=0), 1.0)
+    assert worth[-1] == pytest.approx(11.0, rel=1e-3)
+    tilted = prior.copy()
+    tilted[np.flatnonzero(found.groups == GROUPS - 1)[0]] = 1.0
+    assert found.mix(tilted)[1][-1] < 1.5
 
 
 def test_a_class_of_one_row_has_the_pooled_covariance() -> None:

@@ -192,6 +192,10 @@ def test_no_rows_leave_everything_open() -> None:
     low, high = interval(Given(rows), profile, NO_WEIGHTS, np.array([0.5, 0.5]), 0.95)
     assert low.tolist() == [0.0, 0.0]
     assert high.tolist() == [1.0, 1.0]
+    with pytest.raises(InputError, match="rows: there are none"):
+        covariance(Given(rows), profile, NO_WEIGHTS, low)
+    with pytest.raises(InputError, match="rows: there are none"):
+        validation_variance(Given(rows), profile, low)
 
 
 def test_weights_count_as_much_as_their_effective_size() -> None:
