@@ -43,4 +43,4 @@ def rows_within(
             f"max_bytes: {budget!r} is too little for {keys} keys; use {least} or more"
         )
     most = 2**40 if layout.max_rows is None else layout.max_rows
-    return max(fewest, bisect_right(range(1, most + 1), budget, key=bytes_with))
+    return min(most, fewest - 1 + bisect_right(range(fewest, most + 1), budget, key=bytes_with))

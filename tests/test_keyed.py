@@ -185,13 +185,35 @@ def test_what_keys_hold_stays_within_the_budget(
     assert cap > 30
 
 
+def test_what_adaptive_keys_hold_stays_within_the_budget() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.dirichlet(np.full(10, 0.4), 6000)
+    profile = make_profile(np.full(10, 0.1))
+
+    def fill(count: int) -> int:
+        gc.collect()
+        tracemalloc.start()
+        keyed = KeyedMonitor(profile, max_keys=count, max_bytes=100_000 * count)
+        for i in range(count):
+            keyed.update_many([f"key {i}"] * 6000, scores)
+        assert keyed.max_rows is not None
+        assert 400 < keyed.max_rows < 2000
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return held
+
+    fill(1)  # what is loaded once belongs to no key
+    assert fill(8) <= 800_000
+
+
 def test_a_budget_caps_the_rows_of_each_key() -> None:
     rng = np.random.default_rng(0)
     keyed = KeyedMonitor(PROFILE, Tumbling(count=10**6), max_keys=10, max_bytes=10 * 10_000)
     keyed.update_many(["a"] * 5000, rng.dirichlet(np.full(3, 0.4), 5000))
     assert 30 < keyed.estimate("a").n < 10_000 / 22
     assert keyed.estimate("a").thinned > 4000
-    fewer = KeyedMonitor(PROFILE, max_keys=10, max_bytes=10**9, max_rows=5)
+    fewer = KeyedMonitor(PROFILE, Tumbling(count=50), max_keys=10, max_bytes=10**9, max_rows=5)
     fewer.update_many(["a"] * 50, rng.dirichlet(np.full(3, 0.4), 50))
     assert fewer.estimate("a").n <= 5
 
