@@ -103,7 +103,7 @@ def test_csv_and_npz_say_the_same(folder: Path) -> None:
         (["fit", "narrow.csv"], "the header names 1 classes"),
         (["estimate", "today.npz", "--profile", "none.json"], "none.json: cannot be read"),
         (["estimate", "nan.npz"], "row 1: the score of class '0' is nan"),
-        (["estimate", "wide.csv"], "the classes are a, b, but the profile's are 0, 1"),
+        (["estimate", "wide.csv"], "no column for class '0'; the profile's classes are 0, 1"),
         (["fit", "renamed.npz"], "not a readable .npz file"),
         (["fit", "flat.npz"], "is no batch of rows"),
         (["fit", "named.npz"], "'classes' is not a list of names"),
