@@ -1,43 +1,16 @@
 """The command, run as people run it."""
 
-import contextlib
-import io
 import json
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
-from stream_leip_connectors.cli import main
 from stream_leip_connectors.files import example
 
 from stream_leip import SourceProfile
-
-COMMAND = Path(sys.executable).with_name("stream-leip")
-
-
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def run(*arguments: str, cwd: Path) -> Done:
-    """Run the command in this process: importing numba again for each call would take seconds."""
-    stdout, stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in "oe")
-    code = 0
-    with (
-        contextlib.chdir(cwd),
-        contextlib.redirect_stdout(stdout),
-        contextlib.redirect_stderr(stderr),
-    ):
-        try:
-            main(list(arguments))
-        except SystemExit as end:
-            code = int(end.code or 0)
-    return Done(code, *(stream.buffer.getvalue().decode() for stream in (stdout, stderr)))
+from tests.commands import COMMAND, run
 
 
 @pytest.fixture(scope="module")

@@ -261,7 +261,8 @@ def test_a_field_asked_for_twice_is_refused() -> None:
         (b'{"scores": {}}', "no scores; give those of c0, c1, c2"),
         (b'{"score": [1, 0, 0]}', "missing required field `scores`"),
         (b'{"scores": [NaN, 0, 0]}', "not JSON"),
-        (b"\xff", "not JSON"),
+        (b"\xff", "not UTF-8: invalid start byte (byte 0)"),
+        (b'{"scores": [1, 0, 0], "id": "\xff"}', "not UTF-8"),
     ],
 )
 def test_reasons_name_what_is_wrong(line: bytes, says: str) -> None:

@@ -141,6 +141,7 @@ class EventDecoder:
         if not ((letters[ends - 1] == _CLOSE).all() and (letters[ends + 1] == _OPEN).all()):
             return None
         try:
+            _check_utf8(block)
             decoded: list[Any] = self._json.decode_lines(block)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
@@ -153,6 +154,7 @@ class EventDecoder:
         decode = self._json.decode
         for place, message in enumerate(messages):
             try:
+                _check_utf8(message)
                 decoded.append(decode(message))
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                 bad.append((place, _reason(error)))
@@ -340,7 +342,15 @@ def _times(given: list[float | datetime]) -> tuple[Vector, dict[int, str]]:
     return seconds, odd
 
 
+def _check_utf8(message: bytes) -> None:
+    """Refuse other bytes: the decoder does not look into fields that it skips."""
+    if not message.isascii():
+        message.decode()
+
+
 def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8: {error.reason} (byte {error.start})"
     if isinstance(error, msgspec.ValidationError):
         return f"not an event: {error}"
     if isinstance(error, RecursionError):

@@ -1,11 +1,12 @@
 """Where lines of JSON go: a file that can be taken back to a length, or stdout."""
 
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 from stream_leip import SnapshotError, StreamLeipError
 
@@ -30,43 +31,40 @@ class Sink:
 
     def __init__(self, path: Path | None, mark: Mark | None = None) -> None:
         self._name = "stdout" if path is None else str(path)
-        self._file: BinaryIO
+        self._file: Any
         if path is None:
-            self._file = sys.stdout.buffer
+            # What a buffer could not write it would try again when Python ends.
+            self._file = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
             return
         length = mark["length"] if mark is not None and mark["name"] == self._name else None
         with self._errors():
-            if length is None or not path.is_file():
-                if length:
-                    raise SnapshotError(
-                        f"{path}: is gone, but {length} bytes were written to it before; bring it "
-                        "back, or begin anew without the old state"
-                    )
-                self._file = path.open("wb")
+            if length is None:
+                self._file = path.open("wb", buffering=0)
                 return
-            self._file = path.open("r+b")
-            size = self._file.seek(0, os.SEEK_END)
+            size = path.stat().st_size if path.is_file() else 0
             if size < length:
                 raise SnapshotError(
                     f"{path}: has {size} bytes, but {length} were written to it before; bring it "
                     "back, or begin anew without the old state"
                 )
+            self._file = (
+                path.open("r+b", buffering=0) if path.is_file() else path.open("wb", buffering=0)
+            )
             self._file.truncate(length)
             self._file.seek(length)
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Write lines, and hand them on at once."""
-        block = b"".join(line + b"\n" for line in lines)
-        if block:
-            with self._errors():
-                self._file.write(block)
-                self._file.flush()
+        block = memoryview(b"".join(line + b"\n" for line in lines))
+        with self._errors():
+            while block:
+                block = block[self._file.write(block) :]
 
     def mark(self) -> Mark:
         """How many bytes the file has, all of them on the disk; None for what is no file."""
         length = None
         with self._errors():
-            if self._name != "stdout" and self._file.seekable():
+            if self._name != "stdout" and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
                 os.fsync(self._file.fileno())
                 length = self._file.tell()
         return {"name": self._name, "length": length}

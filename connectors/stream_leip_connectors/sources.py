@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from stream_leip import InputError, SnapshotError
 
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 # A line longer than this is not of events.
 LONGEST = 1 << 26
 _PAUSE = 0.1
@@ -77,7 +77,11 @@ class FileSource:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
         self.position = 0
         if mark is not None:
-            self._resume(mark)
+            try:
+                self._resume(mark)
+            except SnapshotError:
+                self._file.close()
+                raise
 
     def _resume(self, mark: dict[str, Any]) -> None:
         size = os.fstat(self._file.fileno()).st_size

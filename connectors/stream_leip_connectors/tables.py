@@ -18,6 +18,7 @@ from stream_leip_connectors.events import Fields
 from stream_leip_connectors.extras import pyarrow_compute, pyarrow_parquet
 
 ROWS = 8192
+_TICKS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 class TableReader:
@@ -199,8 +200,8 @@ def _column(array: Any, name: str) -> Any:
             raise InputError(
                 f"time: column {name!r} has no time zone; store it as UTC, or as epoch seconds"
             )
-        moments = array.cast("timestamp[us, tz=UTC]", safe=False).cast("int64")
-        return moments.to_numpy(zero_copy_only=False).astype(np.float64) / 1e6
+        ticks = array.cast("int64").to_numpy(zero_copy_only=False).astype(np.float64)
+        return ticks / _TICKS[array.type.unit]
     if kind.startswith(("list", "large_list", "fixed_size_list")):
         return _matrix(array, name)
     if kind in ("float", "double", "halffloat") or kind.startswith(("int", "uint")):

@@ -4,7 +4,7 @@ import typer
 
 from stream_leip_connectors import config
 from stream_leip_connectors.commands.options import ConfigFile
-from stream_leip_connectors.console import out, people
+from stream_leip_connectors.console import out, say
 
 app = typer.Typer(no_args_is_help=True, help="Settings: where they are from.")
 
@@ -28,4 +28,4 @@ def show(file: ConfigFile = None) -> None:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         out.print("  ".join(cells).rstrip(), markup=False, soft_wrap=True)
     for name in config.unknown_variables():
-        people.print(f"{name} is set, but is no setting", markup=False)
+        say(f"{name} is set, but is no setting")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stream_leip import fit_profile
 from stream_leip_connectors.commands.estimate import ESTIMATORS, estimates_table
-from stream_leip_connectors.console import out, people
+from stream_leip_connectors.console import out, people, say
 from stream_leip_connectors.files import Example, example
 from stream_leip_connectors.sinks import OutputError
 
@@ -78,7 +78,7 @@ def data(
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
             (folder / name).write_bytes(content)
-            people.print(f"{folder / name}: {_ABOUT[name]}", markup=False, soft_wrap=True)
+            say(f"{folder / name}: {_ABOUT[name]}")
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 

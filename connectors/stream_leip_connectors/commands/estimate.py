@@ -31,7 +31,7 @@ from stream_leip import (
 from stream_leip_connectors.batches import Opening
 from stream_leip_connectors.commands.options import ConfigFile, option
 from stream_leip_connectors.config import MonitorSettings, load
-from stream_leip_connectors.console import out, people
+from stream_leip_connectors.console import out, say
 from stream_leip_connectors.detection import ABSENT, Asked
 from stream_leip_connectors.reading import open_reader
 
@@ -100,7 +100,7 @@ def estimate(
         details = found["auto"].details
         out.print(f"auto takes {details['estimator']}: {details['reason']}", markup=False)
     if bad:
-        people.print(f"{len(bad)} bad rows left out; {bad[0][1]}", markup=False)
+        say(f"{len(bad)} bad rows left out; {bad[0][1]}")
         raise typer.Exit(1)
 
 

@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from stream_leip import InputError, fit_profile
 from stream_leip_connectors import files
-from stream_leip_connectors.console import out, people
+from stream_leip_connectors.console import out, people, say
 
 
 class Kind(StrEnum):
@@ -80,7 +80,7 @@ def fit(
         )
     if not output.parent.is_dir():
         raise InputError(f"--output: there is no folder {output.parent}; make it first")
-    people.print(f"{scores}: {table.found}", markup=False)
+    say(f"{scores}: {table.found}")
     with _progress("fitting (the first run compiles, about 20 s)") as advance:
         profile = fit_profile(
             table.scores,
@@ -93,7 +93,7 @@ def fit(
         )
     profile.save(output)
     out.print(str(profile), markup=False)
-    people.print(f"written to {output}", markup=False)
+    say(f"written to {output}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from stream_leip import SourceProfile
 from stream_leip_connectors.batches import Opening, Reader
 from stream_leip_connectors.commands.options import ConfigFile, option
 from stream_leip_connectors.config import MonitorSettings, Section, WatchSettings, WrongUsage, load
-from stream_leip_connectors.console import people
+from stream_leip_connectors.console import say
 from stream_leip_connectors.detection import Asked, describe
 from stream_leip_connectors.live import counted, live_table
 from stream_leip_connectors.reading import STDIN, open_reader
@@ -123,11 +123,9 @@ def watch(
         bad = watching.counts.bad - bad_before
     if bad:
         where = f"they are in {io.dead_letters}" if io.dead_letters else "--dead-letters keeps them"
-        people.print(
+        say(
             f"{bad:,} {reader.unit}s of {name} could not be used ({where}); the first: "
-            f"{watching.first_bad}",
-            markup=False,
-            soft_wrap=True,
+            f"{watching.first_bad}"
         )
         raise typer.Exit(0 if stop.asked else 1)
 
@@ -141,24 +139,25 @@ def _run(
     asked: Callable[[], bool],
 ) -> None:
     """Feed until the end or until asked to stop; keep the state."""
+    watching.save()  # a place that cannot be written is better known now than at the end
     saved_at = clock.monotonic()
     said = False
     with live_table(watching, profile) as show:
         while not asked() and watching.step():
             if not said and reader.fields is not None:
                 said = True
-                people.print(f"{name}: {describe(reader.fields)}", markup=False)
+                say(f"{name}: {describe(reader.fields)}")
             if clock.monotonic() - saved_at >= every:
                 watching.save()
                 saved_at = clock.monotonic()
             show()
         watching.save()
     if getattr(reader, "unfinished", False):
-        people.print(f"{name}: its last line is not finished; it is left for the next run")
-    people.print(counted(watching.counts, watching.keys), markup=False)
+        say(f"{name}: its last line is not finished; it is left for the next run")
+    say(counted(watching.counts, watching.keys))
     now = watching.now()
     if now is not None and now.n:
-        people.print(f"now: {now}", markup=False, soft_wrap=True)
+        say(f"now: {now}")
 
 
 def _of(section: type[Section], flags: dict[str, Any]) -> dict[str, Any]:
