@@ -52,29 +52,31 @@ class MonitorSettings(Section):
     """What a monitor is made with, wherever its events come from."""
 
     profile: Path = Field(
-        Path("profile.json"), description="The source profile, made by 'stream-leip fit'."
+        default=Path("profile.json"), description="The source profile, made by 'stream-leip fit'."
     )
     window: str = Field(
-        DEFAULT_WINDOW,
+        default=DEFAULT_WINDOW,
         description="Which events are in scope: 'tumbling 1000' (the last 1000 events, then the "
         "next), 'tumbling 60s lateness 5s' (by event time), 'sliding 2000 every 500', "
         "'sliding 10m every 1m', 'fading 5000', 'fading 1h'.",
     )
     estimator: Literal["auto", "LEIP", "EM"] = Field(
-        "auto",
+        default="auto",
         description="Which estimate is the prior: auto takes what did best on replayed shifts of "
         "your validation data. LEIP and EM are both in every update.",
     )
     max_rows: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="Most rows to keep in memory, for each key; beyond, rows are thinned.",
     )
     top_k: int | None = Field(
-        None, ge=1, description="Keep each row's largest entries, this many, for many classes."
+        default=None,
+        ge=1,
+        description="Keep each row's largest entries, this many, for many classes.",
     )
     max_keys: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="Most keys at a time; a new one takes the place of the one longest silent.",
     )
@@ -93,40 +95,40 @@ class WatchSettings(Section):
     table: ClassVar[str] = "watch"
 
     format: Literal["jsonl", "csv", "parquet", "npz", "float32"] | None = Field(
-        None, description="Of the input; by its name, or jsonl on stdin, unless given."
+        default=None, description="Of the input; by its name, or jsonl on stdin, unless given."
     )
     scores: str | None = Field(
-        None,
+        default=None,
         description="JSON field with the scores (a list, or an object by class); 'none' if each "
         "class has a field or column of its own. Found by itself where obvious.",
     )
     time: str | None = Field(
-        None,
+        default=None,
         description="Field or column of the event time: epoch seconds, or RFC 3339 with a zone. "
         "Found by itself if it is called time or timestamp; 'none' for no time.",
     )
     key: str | None = Field(
-        None,
+        default=None,
         description="Field or column that tells streams apart, such as a shop: each gets a monitor "
         "of its own. Found by itself if it is called key; 'none' for one stream.",
     )
     output: Path | None = Field(
-        None,
+        default=None,
         description="Updates go to this file, not to stdout. With --state, a run that resumes "
         "takes back what was written after the state, so that no update is there twice.",
     )
     state: Path | None = Field(
-        None,
+        default=None,
         description="Keep the state in this file, and resume from it: all monitors, and how far "
         "the input was read.",
     )
     state_every: float = Field(
-        10.0,
+        default=10.0,
         gt=0,
         description="Seconds between two writes of the state; it is written at the end too.",
     )
     dead_letters: Path | None = Field(
-        None,
+        default=None,
         description="Lines that cannot be used go here, as JSON lines with number and reason. "
         "Late events as well.",
     )
