@@ -188,6 +188,45 @@ def test_other_formats_resume_too(folder: Path, kind: str) -> None:
     assert printed == run("watch", f"p.{kind}", cwd=folder).stdout
 
 
+@pytest.mark.parametrize("kind", ["csv", "f32"])
+def test_tables_that_grow_in_odd_pieces(folder: Path, kind: str) -> None:
+    names = [str(j) for j in range(10)]
+    rows = [",".join(map(str, row)) for row in LOGITS.tolist()]
+    whole = "\n".join([",".join(names), *rows, ""]).encode()
+    if kind == "f32":
+        whole = LOGITS.astype("<f4").tobytes()
+    printed = ""
+    path = folder / f"p.{kind}"
+    for cut in (0, 7, 60, 61, 100_003, 200_001, len(whole)):
+        path.write_bytes(whole[:cut])
+        done = run("watch", path, "--state", "s", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        printed += done.stdout
+    assert printed == run("watch", path, cwd=folder).stdout
+    assert printed.count("\n") == N // 1000
+
+
+def test_a_csv_is_followed_with_a_state(folder: Path) -> None:
+    names = ",".join(str(j) for j in range(10))
+    rows = [",".join(map(str, row)) for row in LOGITS[:2000].tolist()]
+    path = folder / "p.csv"
+    path.write_text("\n".join([names, *rows[:1200], rows[1200][:11]]))
+    process = start(folder, "p.csv", "-f", "--state", "s", "--output", "o", stderr=subprocess.PIPE)
+    wait_for_lines(folder / "o", 1)
+    time.sleep(0.5)
+    path.rename(folder / "p.csv.1")
+    path.write_text("\n".join([names, *rows[1201:], ""]))
+    end = time.monotonic() + 60
+    while (folder / "o").read_bytes().count(b"\n") < 1 and time.monotonic() < end:
+        time.sleep(0.1)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGTERM)
+    _, says = process.communicate(timeout=60)
+    assert process.returncode == 0
+    # The line that was cut when the file went is bad; all others count.
+    assert b"2,000 events, 1 updates, 1 bad" in says
+
+
 def test_an_unfinished_line_is_left_for_the_next_run(folder: Path) -> None:
     path = folder / "p.jsonl"
     path.write_bytes(b"\n".join(EVENTS[:50]) + b"\n" + EVENTS[50][:40])

@@ -1,6 +1,11 @@
 """`stream-leip watch`: what comes out, against a monitor fed by hand."""
 
 import json
+import os
+import pty
+import signal
+import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +17,7 @@ import pytest
 from stream_leip_connectors.files import example
 
 from stream_leip import Fading, KeyedMonitor, Monitor, Sliding, SourceProfile, Tumbling, fit_profile
-from tests.commands import Done, run
+from tests.commands import COMMAND, Done, run
 
 N = 3000
 LOGITS = example().draw([0.3, *[0.7 / 9] * 9], N).astype(np.float64)
@@ -255,6 +260,70 @@ def test_late_events_are_counted_and_kept(folder: Path, keyed: bool) -> None:
     assert "2 bad, 3 late" in done.stderr
 
 
+@pytest.mark.parametrize("block", [1, 700, 5000])
+def test_the_size_of_blocks_does_not_matter(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    rows: list[Any] = LOGITS[:800].tolist()
+    rows[3] = rows[500] = None
+    write(folder / "p.jsonl", [b"", b"x", *lines(scores=rows, key=KEYS[:800])])
+    table = [",".join(map(str, row)) for row in LOGITS[:800].tolist()]
+    (folder / "p.csv").write_text("\n".join([",".join(NAMES), *table[:9], "", "1,2", *table[9:]]))
+    wide = {}
+    for name in ("p.jsonl", "p.csv"):
+        wide[name] = run("watch", name, "--window", "90", "--dead-letters", "b", cwd=folder)
+        wide[name + " bad"] = Done(0, (folder / "b").read_text(), "")
+    monkeypatch.setattr("stream_leip_connectors.sources.BLOCK", block)
+    for name in ("p.jsonl", "p.csv"):
+        done = run("watch", name, "--window", "90", "--dead-letters", "b", cwd=folder)
+        assert done == wide[name]
+        assert (folder / "b").read_text() == wide[name + " bad"].stdout
+
+
+def test_a_named_pipe_is_read(folder: Path, profile: SourceProfile) -> None:
+    write(folder / "p.jsonl", lines(scores=LOGITS.tolist()))
+    command = f"{COMMAND} watch <(cat p.jsonl)"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == len(Monitor(profile).update_many(LOGITS))
+
+
+def test_a_terminal_gets_a_live_table(folder: Path) -> None:
+    """On a terminal of its own: the table is drawn on stderr, and stdout stays data."""
+    for name, events in {
+        "p.jsonl": lines(scores=LOGITS.tolist()),
+        "k.jsonl": lines(scores=LOGITS.tolist(), key=KEYS),
+    }.items():
+        write(folder / name, events)
+        master, slave = pty.openpty()
+        process = subprocess.Popen(
+            [COMMAND, "watch", name, "-f", "--window", "500", "--output", "o"],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=slave,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        )
+        os.close(slave)
+        drawn = b""
+        end = time.monotonic() + 60
+        wanted_words = [b"3,000 events", b"events/s", b"mix now" if name[0] == "k" else b"source"]
+        while not all(word in drawn for word in wanted_words) and time.monotonic() < end:
+            drawn += os.read(master, 65536)
+        process.send_signal(signal.SIGINT)
+        while True:
+            try:
+                drawn += os.read(master, 65536)
+            except OSError:
+                break
+        out, _ = process.communicate(timeout=60)
+        os.close(master)
+        assert process.returncode == 0
+        assert out == b""
+        assert all(word in drawn for word in wanted_words), drawn.decode()
+
+
 def test_stdin_is_read_to_its_end(folder: Path, profile: SourceProfile) -> None:
     events = b"\n".join(lines(scores=LOGITS.tolist()))
     done = piped(folder, events, "watch")
@@ -264,10 +333,6 @@ def test_stdin_is_read_to_its_end(folder: Path, profile: SourceProfile) -> None:
 
 def piped(folder: Path, data: bytes, *arguments: str) -> Done:
     """Run the command in a process of its own, with these bytes on stdin."""
-    import subprocess
-
-    from tests.commands import COMMAND
-
     done = subprocess.run(
         [COMMAND, *arguments], cwd=folder, input=data, capture_output=True, check=False
     )

@@ -40,7 +40,8 @@ def read(path: Path, label: str = LABEL, classes: tuple[str, ...] | None = None)
     label
         The column of labels.
     classes
-        The columns of scores; all that have no other use, unless given.
+        The columns of scores, all that have no other use unless given; of lists and arrays, the
+        names of their entries.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file")
@@ -101,15 +102,15 @@ def _read_csv(path: Path, label: str, chosen: tuple[str, ...] | None) -> Table:
 
 def _read_parquet(path: Path, label: str, chosen: tuple[str, ...] | None) -> Table:
     file = ParquetFile(path)
-    lists = chosen is None and SCORES in file.names
-    classes = None if lists else _class_columns(path, file.names, label, chosen)
-    wanted = [SCORES] if classes is None else list(classes)
+    lists = SCORES in file.names and not set(chosen or ()) & set(file.names)
+    classes = chosen if lists else _class_columns(path, file.names, label, chosen)
+    wanted = [SCORES] if classes is None or lists else list(classes)
     labelled = label in file.names
     parts = list(file.batches([*wanted, label] if labelled else wanted))
     if not parts:
         raise InputError(f"{path}: no rows in it")
     columns = {name: [part[name] for part in parts] for name in parts[0]}
-    if classes is None:
+    if classes is None or lists:
         scores = np.concatenate(columns[SCORES])
     else:
         try:

@@ -1,5 +1,6 @@
 """Events from any input, batch by batch, and how far it was read."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -35,7 +36,8 @@ def open_reader(opening: Opening) -> Reader:
     path = opening.path
     if path != STDIN and not path.is_file() and not path.is_fifo():
         raise InputError(f"{path}: no such file")
-    known = opening.format or ("jsonl" if path == STDIN else FORMATS.get(path.suffix.lower()))
+    piped = path == STDIN or path.is_fifo()
+    known = opening.format or ("jsonl" if piped else FORMATS.get(path.suffix.lower()))
     if known is None:
         raise InputError(
             f"{path}: files of type {path.suffix or 'none'!r} are unknown; "
@@ -44,7 +46,7 @@ def open_reader(opening: Opening) -> Reader:
     if opening.mark is not None:
         _check_mark(opening, known)
     if known in ("parquet", "npz"):
-        if opening.follow or path == STDIN:
+        if opening.follow or piped:
             raise WrongUsage(f"--format: {known} can only be read from a whole file")
         return table_reader(opening, known, _origin(opening, known))
     return LineReader(opening, known)
@@ -67,7 +69,8 @@ def _check_mark(opening: Opening, known: str) -> None:
 
 
 def _origin(opening: Opening, known: str) -> str:
-    return f"{known} from " + ("stdin" if opening.path == STDIN else "a file")
+    piped = opening.path == STDIN or opening.path.is_fifo()
+    return f"{known} from " + ("a pipe" if piped else "a file")
 
 
 class LineReader:
@@ -84,47 +87,57 @@ class LineReader:
         self._number = 0
         self._header = b""
         self._ended = False
+        self._size = 4 * len(opening.profile.classes)
         mark = opening.mark
-        size = 4 * len(opening.profile.classes)
-        cut = line_cut if known != "float32" else lambda data: len(data) - len(data) % size
-        source = None if mark is None else mark["source"]
-        self._source: Source
-        if opening.path == STDIN:
-            self._source = PipeSource(sys.stdin.fileno(), cut, mark=source)
-        else:
-            self._source = FileSource(opening.path, cut, follow=opening.follow, mark=source)
+        self._source = self._open(None if mark is None else mark["source"])
         if mark is not None:
             self._number = mark["number"]
             self._header = mark["header"]
             if mark["fields"] is not None:
                 self._use(Fields(**mark["fields"]))
 
+    def _open(self, mark: dict[str, Any] | None) -> Source:
+        path, size = self._opening.path, self._size
+        cut = line_cut if self.unit == "line" else lambda data: len(data) - len(data) % size
+        if path == STDIN:
+            return PipeSource(sys.stdin.fileno(), cut, mark=mark)
+        if path.is_fifo():
+            return PipeSource(os.open(path, os.O_RDONLY), cut, mark=mark)
+        return FileSource(path, cut, follow=self._opening.follow, mark=mark)
+
     def read(self) -> Batch | None:
         """The next events."""
-        block = None if self._ended else self._source.read()
-        if block is None:
+        whole = None if self._ended else self._source.read()
+        if whole is None:
             return None
-        whole = block
+        batch = self._batch(whole) if whole else self._empty()
+        if self._source.rotated:
+            self._source.rotated = False
+            self._number = 0
+            if self._known == "csv":
+                self._decode = None  # the new file has a header of its own
+        return batch
+
+    def _batch(self, whole: bytes) -> Batch:
+        may_wait = self._opening.keep_unfinished and not self._finished(whole)
+        if may_wait and self._known != "jsonl":
+            return self._leave(whole)  # nobody can tell how much of it is missing
+        block = whole
         first = self._number
-        if self._decode is None and block:
-            block = self._begin(block)
-            first += len(whole) > len(block)
-            if self._decode is None:
-                return self._nothing(whole, first)
         if self._decode is None:
-            return self._empty()
-        events, numbers = self._decode(block)
-        if not whole.endswith(b"\n") and self.unit == "line" and self._waits(events):
-            self._source.unread(whole)
-            self.unfinished = self._ended = True
-            return self._empty()
-        self._count(whole)
+            block = self._begin(whole)
+            first += len(block) < len(whole)
+        # A first block of which no line is JSON has only bad ones.
+        decode = self._decode or EventDecoder(self._opening.profile).decode_lines
+        events, numbers = decode(block)
+        if may_wait and events.bad:
+            return self._leave(whole)  # an object that lacks its end is no JSON
+        self._number += len(whole) // self._size if self.unit == "row" else whole.count(b"\n")
         lines: list[bytes] = []
-        size = 4 * len(self._opening.profile.classes)
 
         def original(place: int) -> bytes:
             if self.unit == "row":
-                return block[place * size : (place + 1) * size]
+                return block[place * self._size : (place + 1) * self._size]
             if not lines:
                 lines.extend(block.split(b"\n"))
             return lines[int(numbers[place])]
@@ -166,30 +179,21 @@ class LineReader:
                 self._name, CsvDecoder, header, profile.classes, fields
             ).decode_lines
 
-    def _waits(self, events: Events) -> bool:
-        """Whether a last line without its end is to be left where it is.
+    def _finished(self, block: bytes) -> bool:
+        """Whether the last record is whole; the rest of a rotated file will not come any more."""
+        if self._source.rotated:
+            return True
+        return len(block) % self._size == 0 if self.unit == "row" else block.endswith(b"\n")
 
-        An object that lacks its end is no JSON; of a CSV line nobody can tell.
-        """
-        return self._opening.keep_unfinished and (self._known == "csv" or bool(events.bad))
-
-    def _count(self, block: bytes) -> None:
-        size = 4 * len(self._opening.profile.classes)
-        self._number += len(block) // size if self.unit == "row" else block.count(b"\n")
-        if getattr(self._source, "rotated", False):
-            self._number = 0
-            self._source.rotated = False  # type: ignore[attr-defined]
+    def _leave(self, block: bytes) -> Batch:
+        """Leave a last record without its end for the next run."""
+        self._source.unread(block)
+        self.unfinished = self._ended = True
+        return self._empty()
 
     def _empty(self) -> Batch:
         nothing = np.empty((0, len(self._opening.profile.classes)))
         return Batch(Events(nothing, None, None, []), np.empty(0, np.int64), lambda _: b"")
-
-    def _nothing(self, block: bytes, first: int) -> Batch:
-        """A first block of which no line is JSON: all of them are bad."""
-        events, numbers = EventDecoder(self._opening.profile).decode_lines(block)
-        lines = block.split(b"\n")
-        self._count(block)
-        return Batch(events, first + 1 + numbers, lambda place: lines[int(numbers[place])])
 
     def mark(self) -> dict[str, Any]:
         """How far reading came."""
@@ -198,7 +202,7 @@ class LineReader:
             "source": self._source.mark(),
             "number": self._number,
             "header": self._header,
-            "fields": None if self.fields is None else asdict(self.fields),
+            "fields": None if self.fields is None or not self._decode else asdict(self.fields),
         }
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import select
+import sys
 import time
 import zlib
 from collections.abc import Callable
@@ -24,6 +25,7 @@ class Source(Protocol):
     """Where bytes come from."""
 
     position: int
+    rotated: bool
 
     def read(self) -> bytes | None:
         """Whole records; nothing if there are none yet; None at the end.
@@ -181,6 +183,7 @@ class PipeSource:
     """
 
     def __init__(self, descriptor: int, cut: Cut = line_cut, *, mark: Any = None) -> None:
+        self.rotated = False
         self._descriptor = descriptor
         self._cut = cut
         self.position: int = 0 if mark is None else mark["position"]
@@ -220,7 +223,9 @@ class PipeSource:
         return {"position": self.position, "pending": self._pending}
 
     def close(self) -> None:
-        """The pipe is not ours."""
+        """Let go of the pipe, unless it is stdin."""
+        if self._descriptor != sys.stdin.fileno():
+            os.close(self._descriptor)
 
 
 def _refuse_endless(pending: bytes, name: str) -> None:

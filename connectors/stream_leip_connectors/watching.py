@@ -19,7 +19,7 @@ from stream_leip import (
 from stream_leip.windows.state import Layout
 from stream_leip_connectors.batches import Batch, Reader
 from stream_leip_connectors.config import MonitorSettings
-from stream_leip_connectors.events import Bad, DeadLetter, Fields, encode_update
+from stream_leip_connectors.events import Bad, DeadLetter, Events, Fields, encode_update
 from stream_leip_connectors.sinks import Sink, write_atomically
 from stream_leip_connectors.window_text import parse_window
 
@@ -117,6 +117,7 @@ class Watch:
         self._saved = saved
         self._monitor: Monitor | KeyedMonitor | None = None
         self._late: list[tuple[str | None, int]] = []
+        self._traceable = True
         if saved is not None and saved.fields:
             self.counts = Counts(**saved.fields["counts"])
             if saved.fields["monitor"] is not None:
@@ -160,9 +161,9 @@ class Watch:
     def _take(self, batch: Batch) -> None:
         events = batch.events
         self.counts.events += len(events.scores)
+        if self._monitor is None and self._reader.fields is not None:
+            self._monitor = self._make(self._reader.fields)
         monitor = self._monitor
-        if monitor is None and self._reader.fields is not None:
-            monitor = self._monitor = self._make(self._reader.fields)
         bad = list(events.bad)
         updates: list[Update] = []
         if isinstance(monitor, Monitor):
@@ -170,17 +171,24 @@ class Watch:
             updates = monitor.update_many(events.scores, events.times)
             if monitor.bad - before > len(bad):
                 bad = self._refused(events.scores, bad)
-        elif monitor is not None:
-            good = _others(len(events.scores), bad)
-            scores = events.scores[good]
-            assert events.keys is not None
-            keys = [events.keys[place] for place in good]
-            times = None if events.times is None else events.times[good]
-            before = monitor.bad
-            updates = monitor.update_many(keys, scores, times)
+        elif monitor is not None and len(bad) < len(events.scores):
+            before, forgotten = monitor.bad, monitor.forgotten
+            updates = self._feed_keys(monitor, events)
             if monitor.bad > before:
                 bad = self._refused(events.scores, bad)
+            self._traceable = monitor.forgotten == forgotten
         self._bury(batch, bad)
+        self._emit(updates)
+
+    def _feed_keys(self, monitor: KeyedMonitor, events: Events) -> list[Update]:
+        """Take the events that could be read; the others belong to no key."""
+        good = _others(len(events.scores), events.bad)
+        assert events.keys is not None
+        keys = [events.keys[place] for place in good]
+        times = None if events.times is None else events.times[good]
+        return monitor.update_many(keys, events.scores[good], times)
+
+    def _emit(self, updates: list[Update]) -> None:
         self.counts.updates += len(updates)
         self._updates.write(map(encode_update, updates))
         for update in updates:
@@ -201,7 +209,8 @@ class Watch:
         if bad and self.first_bad is None:
             place, reason = bad[0]
             self.first_bad = f"{self._reader.unit} {batch.numbers[place]}: {reason}"
-        late = self._places_of_late(batch, bad) if self._late else []
+        # A key that went and came back counts its events anew: nobody knows which were late.
+        late = self._places_of_late(batch, bad) if self._late and self._traceable else []
         self.counts.late += len(self._late)
         self._late.clear()
         if self._letters is None:

@@ -24,8 +24,10 @@ def show(file: ConfigFile = None) -> None:
             shown = "-" if value is None else str(value)
             lines.append((f"{prefix}{name}", shown, origin, section.variable(name)))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        out.print("  ".join(cells).rstrip(), markup=False, soft_wrap=True)
+    text = "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+    out.print(text, markup=False, soft_wrap=True)
     for name in config.unknown_variables():
         say(f"{name} is set, but is no setting")

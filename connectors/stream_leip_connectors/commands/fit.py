@@ -54,8 +54,9 @@ def fit(
     classes: Annotated[
         str | None,
         typer.Option(
-            help="Columns with the scores, separated by commas, in the order of the classes; all "
-            "but label, time, timestamp, key and id unless given. Example: --classes cat,dog,fox"
+            help="Columns with the scores, separated by commas; all but label, time, timestamp, "
+            "key and id unless given. Of arrays and lists, the names of their entries. "
+            "Example: --classes cat,dog,fox"
         ),
     ] = None,
     calibration: Annotated[
