@@ -9,6 +9,7 @@ import pytest
 from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 from stream_leip_connectors.config import (
+    DEFAULT_WINDOW,
     SECTIONS,
     MonitorSettings,
     Section,
@@ -57,7 +58,7 @@ def test_flags_beat_variables_beat_the_file(empty: Path, monkeypatch: pytest.Mon
 
 
 def test_the_file_is_named_or_found_here(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load(MonitorSettings, {}).values.window == "tumbling 1000"
+    assert load(MonitorSettings, {}).values.window == DEFAULT_WINDOW
     (empty / "stream-leip.toml").write_text(FILE)
     assert load(MonitorSettings, {}).origins["window"] == "stream-leip.toml"
     (empty / "other.toml").write_text('window = "tumbling 9"')

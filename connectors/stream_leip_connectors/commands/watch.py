@@ -34,7 +34,7 @@ def watch(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help="JSON lines, .csv, .parquet, .npz or .f32; - or nothing for JSON lines on stdin.",
         ),
     ] = STDIN,
