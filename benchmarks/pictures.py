@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from playwright.sync_api import sync_playwright
 from rich.console import Console
-from stream_leip_connectors import replaying
+from stream_leip_connectors.commands import replay as replaying
 from stream_leip_connectors.files import example
 from stream_leip_connectors.report import from_result, write_report
 

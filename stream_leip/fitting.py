@@ -27,7 +27,7 @@ from stream_leip.errors import InputError
 from stream_leip.estimators.auto import CANDIDATES
 from stream_leip.evidence import gather
 from stream_leip.profile import ReplayErrors, SourceProfile
-from stream_leip.rows import ScoresLike, as_scores, require
+from stream_leip.rows import ScoresLike, as_scores, frame_columns, is_frame, require
 from stream_leip.validation import Validation
 
 Progress = Callable[[int, int], None]
@@ -51,12 +51,14 @@ def fit_profile(
     Parameters
     ----------
     scores
-        A 2-D array, a list of lists, or a list of dicts by class name.
+        A 2-D array, a list of lists, a list of dicts by class name, or a data frame with a column
+        for each class.
     labels
         The true class of each row: a class name, or its column. Integers are columns, unless the
         class names are integers themselves.
     classes
-        Names in the order of the columns; "0", "1", … unless given.
+        Names in the order of the columns; the names of the dicts or the frame, or "0", "1", …,
+        unless given.
     kind
         "logits" or "probabilities"; every later entrance takes the same.
     calibration
@@ -203,11 +205,6 @@ def _check_settings(kind: object, calibration: object, seed: object) -> None:
 
 def _require_batch(scores: ScoresLike) -> None:
     """Refuse what has no rows to count classes by; the gate refuses the rest."""
-    if hasattr(scores, "columns"):
-        raise InputError(
-            f"scores: a {type(scores).__name__} is not read; pass frame[classes].to_numpy(), "
-            "and the names as classes"
-        )
     if np.ndim(scores) == 0 if isinstance(scores, np.ndarray) else not isinstance(scores, Sequence):
         raise InputError(
             f"scores: a {type(scores).__name__} is no batch of rows; pass a 2-D array, lists, or "
@@ -218,9 +215,12 @@ def _require_batch(scores: ScoresLike) -> None:
 
 
 def _class_names(scores: ScoresLike, classes: Sequence[object] | None) -> tuple[str, ...]:
-    _require_batch(scores)
+    if is_frame(scores):
+        classes = list(frame_columns(scores)) if classes is None else classes
+    else:
+        _require_batch(scores)
     if classes is None:
-        first = scores[0]
+        first = scores[0]  # type: ignore[index]  # a frame has its names
         if isinstance(first, Mapping):
             names = tuple(map(_name, first))
         elif hasattr(first, "__len__") and not isinstance(first, str):

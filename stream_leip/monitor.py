@@ -135,7 +135,7 @@ class Monitor:
         self._bad = 0
         self._checked = 0
         self._adapting: Vector = profile.soft_prior
-        self.entrance = Entrance(profile, on_bad, needs_time=self._state.needs_time)
+        self.entrance = Entrance(profile, on_bad, needs_time=window.needs_time)
 
     @property
     def events(self) -> int:

@@ -153,7 +153,8 @@ class SourceProfile:
         Parameters
         ----------
         scores
-            A 2-D array, a list of lists, or a list of dicts by class name.
+            A 2-D array, a list of lists, a list of dicts by class name, or a data frame (pandas,
+            polars, pyarrow) with a column for each class; its other columns are left alone.
 
         Raises
         ------

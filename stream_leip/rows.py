@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,18 @@ from stream_leip.arrays import Kind, Rows, Scores, is_number
 from stream_leip.calibration import Calibrator
 from stream_leip.errors import BadRowsError, InputError
 
-ScoresLike: TypeAlias = NDArray[Any] | Sequence[Any]
+
+class Frame(Protocol):
+    """A data frame of pandas, polars or pyarrow, told by what it has: none of them is imported."""
+
+    @property
+    def columns(self) -> Any:
+        """The names of the columns, or the columns."""
+
+    def __len__(self) -> int: ...
+
+
+ScoresLike: TypeAlias = NDArray[Any] | Sequence[Any] | Frame
 
 
 # Where a row of scores that was set aside stood, and why.
@@ -104,17 +115,15 @@ def _read(scores: ScoresLike, classes: tuple[str, ...]) -> tuple[Scores, dict[in
     """Scores as a float matrix; lines that cannot be one hold NaN, with their reason."""
     if isinstance(scores, np.ndarray) and scores.dtype != object:
         return _read_array(scores, classes), {}
-    if hasattr(scores, "columns"):
-        raise InputError(
-            f"scores: a {type(scores).__name__} is not read; pass its numbers, as in "
-            "frame[classes].to_numpy()"
-        )
+    if is_frame(scores):
+        return _read_frame(scores, classes), {}
     if isinstance(scores, str | bytes | Mapping) or not hasattr(scores, "__len__"):
         raise InputError(
             f"scores: {_describe(scores)} is not a batch of rows; pass a 2-D array, a list of "
-            "lists or a list of dicts by class name (one row: a list with that row)"
+            "lists, a list of dicts by class name (one row: a list with that row) or a frame"
         )
-    lines = scores.tolist() if isinstance(scores, np.ndarray) else list(scores)
+    # A frame, which could not be listed, went another way.
+    lines = scores.tolist() if isinstance(scores, np.ndarray) else list(scores)  # type: ignore[arg-type]
     if not lines:
         return np.empty((0, len(classes))), {}
     if all(isinstance(line, Mapping) for line in lines):
@@ -144,6 +153,41 @@ def _read_array(scores: NDArray[Any], classes: tuple[str, ...]) -> Scores:
             f"{_names(classes)}"
         )
     return _native(scores)
+
+
+def is_frame(scores: object) -> bool:
+    """Whether these are columns with names: of pandas, polars, pyarrow, or alike."""
+    return hasattr(type(scores), "columns")
+
+
+def frame_columns(frame: Any) -> dict[str, Any]:
+    """The columns of a frame by their names as text, and the names they go by."""
+    if not hasattr(frame, "__len__"):
+        raise InputError(
+            f"scores: a {type(frame).__name__} has no rows yet; pass frame.collect(), say"
+        )
+    # pyarrow's `columns` are the columns themselves.
+    return {str(name): name for name in getattr(frame, "column_names", frame.columns)}
+
+
+def _read_frame(frame: Any, classes: tuple[str, ...]) -> Scores:
+    """The column of each class, by name; other columns are left alone."""
+    names = frame_columns(frame)
+    missing = [name for name in classes if name not in names]
+    if missing:
+        raise InputError(
+            f"scores: the frame has no column {missing[0]!r}; it has {_names(tuple(names))}, "
+            f"and the classes are {_names(classes)}"
+        )
+    columns = [np.asarray(frame[names[name]]) for name in classes]
+    for name, column in zip(classes, columns, strict=True):
+        if column.ndim != 1 or column.dtype.kind not in "fiu":
+            what = f"{column.dtype}, not numbers" if column.ndim == 1 else "there more than once"
+            raise InputError(
+                f"scores: column {name!r} of the frame is {what}; convert it to floats, or give "
+                "the names of the score columns as classes"
+            )
+    return _native(np.column_stack(columns))
 
 
 def _native(scores: NDArray[Any]) -> Scores:

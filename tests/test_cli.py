@@ -1,43 +1,18 @@
 """The command, run as people run it."""
 
-import contextlib
-import io
 import json
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from stream_leip_connectors.cli import main
 from stream_leip_connectors.files import example
 
 from stream_leip import SourceProfile
-
-COMMAND = Path(sys.executable).with_name("stream-leip")
-
-
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def run(*arguments: str, cwd: Path) -> Done:
-    """Run the command in this process: importing numba again for each call would take seconds."""
-    stdout, stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in "oe")
-    code = 0
-    with (
-        contextlib.chdir(cwd),
-        contextlib.redirect_stdout(stdout),
-        contextlib.redirect_stderr(stderr),
-    ):
-        try:
-            main(list(arguments))
-        except SystemExit as end:
-            code = int(end.code or 0)
-    return Done(code, *(stream.buffer.getvalue().decode() for stream in (stdout, stderr)))
+from tests.commands import COMMAND, run
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +78,7 @@ def test_csv_and_npz_say_the_same(folder: Path) -> None:
         (["fit", "narrow.csv"], "the header names 1 classes"),
         (["estimate", "today.npz", "--profile", "none.json"], "none.json: cannot be read"),
         (["estimate", "nan.npz"], "row 1: the score of class '0' is nan"),
-        (["estimate", "wide.csv"], "the classes are a, b, but the profile's are 0, 1"),
+        (["estimate", "wide.csv"], "no column for class '0'; the profile's classes are 0, 1"),
         (["fit", "renamed.npz"], "not a readable .npz file"),
         (["fit", "flat.npz"], "is no batch of rows"),
         (["fit", "named.npz"], "'classes' is not a list of names"),
@@ -168,3 +143,84 @@ def test_class_names_are_data(tmp_path: Path) -> None:
     done = run("estimate", "s.npz", cwd=tmp_path)
     for name in names:
         assert name in done.stdout
+
+
+def test_every_kind_of_file_fits_the_same_profile(folder: Path) -> None:
+    data = example()
+    names = [f"c{j}" for j in range(10)]
+    logits = data.val_logits.astype(float)
+    labels = [names[label] for label in data.val_labels]
+    columns = {name: logits[:, j] for j, name in enumerate(names)}
+    times = np.arange(len(labels)) * 1.0
+    pq.write_table(pa.table({"id": times, **columns, "truth": labels}), folder / "v.parquet")
+    pq.write_table(pa.table({"scores": logits.tolist(), "label": labels}), folder / "l.parquet")
+    rows = [dict(zip(names, row, strict=True)) for row in logits.tolist()]
+    events = [
+        json.dumps({"scores": row, "label": label}) for row, label in zip(rows, labels, strict=True)
+    ]
+    (folder / "v.jsonl").write_text("\n".join([*events, ""]))
+    np.savez(folder / "n.npz", scores=logits, labels=labels, classes=names)
+    chosen = ["--classes", ",".join(names)]
+    made = [
+        ["fit", "v.parquet", "--label", "truth", "--output", "1.json"],
+        ["fit", "l.parquet", *chosen, "--output", "2.json"],
+        ["fit", "v.jsonl", "--output", "3.json"],
+        ["fit", "n.npz", "--output", "4.json"],
+    ]
+    for arguments in made:
+        done = run(*arguments, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        assert arguments[1] in done.stderr
+    prints = {SourceProfile.load(folder / f"{i}.json").fingerprint for i in (1, 2, 3, 4)}
+    assert len(prints) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.jsonl", "{", "a.jsonl: line 1: not a JSON object"),
+        ("b.jsonl", '{"score": [1]}', "line 1: no field 'scores'; found score"),
+        ("c.jsonl", "", "no events in it"),
+        ("d.jsonl", '{"scores": [1, 2]}', "no labels; add"),
+        ("e.jsonl", '{"scores": [1, 2], "label": 0}\n{"scores": [1, 2]}', "1 lines have no field"),
+        (
+            "f.csv",
+            "a,b,comment,label\n1,2,fine,a\n",
+            "columns read as scores are a, b, comment",
+        ),
+    ],
+)
+def test_unusable_files_to_fit(folder: Path, name: str, content: str, says: str) -> None:
+    (folder / name).write_text(content)
+    done = run("fit", name, cwd=folder)
+    assert done.returncode == 1
+    assert says in done.stderr
+
+
+def test_estimate_reads_what_watch_reads(folder: Path) -> None:
+    logits = example().draw([0.5, *[0.5 / 9] * 9], 2000).astype(float)
+    names = [str(j) for j in range(10)]
+    events = [json.dumps({"scores": row}) for row in logits.tolist()]
+    (folder / "t.jsonl").write_text("\n".join([*events, "oops", ""]))
+    columns = {name: logits[:, j] for j, name in reversed(list(enumerate(names)))}
+    pq.write_table(pa.table({"comment": ["x"] * 2000, **columns}), folder / "t.parquet")
+    wanted = json.loads(run("estimate", "today.npz", "--json", cwd=folder).stdout)
+    found = run("estimate", "t.parquet", "--json", cwd=folder)
+    assert json.loads(found.stdout) == wanted
+    found = run("estimate", "t.jsonl", "--json", cwd=folder)
+    assert found.returncode == 1
+    assert "t.jsonl: line 2001: not JSON" in found.stderr
+    found = run("estimate", "t.jsonl", "--json", "--skip-bad", cwd=folder)
+    assert json.loads(found.stdout) == wanted | {"bad": 1}
+    assert found.returncode == 1
+
+
+def test_demo_data_can_be_used(tmp_path: Path) -> None:
+    assert run("demo", "data", "files", cwd=tmp_path).returncode == 0
+    first = {path.name: path.read_bytes() for path in (tmp_path / "files").iterdir()}
+    assert run("demo", "data", "files", cwd=tmp_path).returncode == 0
+    assert first == {path.name: path.read_bytes() for path in (tmp_path / "files").iterdir()}
+    (tmp_path / "taken").write_text("")
+    done = run("demo", "data", "taken", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "taken: cannot be written" in done.stderr

@@ -241,7 +241,7 @@ LOGITS = [[1.0, -1.0], [-1.0, 2.0], [2.0, 0.0], [0.0, 1.0]]
         ({"labels": [0, 1], "scores": np.array(3.0)}, "is no batch"),
         ({"labels": [0, 1, 0, 1], "classes": 5}, "classes: 5; give a list"),
         ({"labels": [0, 1, 0, 1], "classes": "ab"}, "classes: 'ab'; give a list"),
-        ({"labels": [0, 1, 0, 1], "scores": Frame()}, "a Frame is not read"),
+        ({"labels": [0, 1, 0, 1], "scores": Frame()}, "a Frame has no rows yet"),
     ],
 )
 def test_unusable_validation_data_are_refused(arguments: dict[str, Any], says: str) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from stream_leip_connectors.commands.replay import SCHEDULES
 from stream_leip_connectors.files import example
 from stream_leip_connectors.mixes import read_mixes
-from stream_leip_connectors.replaying import SCHEDULES
 
 from stream_leip import InputError
-from tests.test_cli import run
+from tests.commands import run
 
 
 @pytest.fixture(scope="module")

@@ -50,6 +50,11 @@ class Adaptive:
                 f"every: {self.every!r}; use a multiple of {PANE} events, such as 1000"
             )
 
+    @property
+    def needs_time(self) -> bool:
+        """Whether every event must have a time."""
+        return False
+
     def open(self, layout: Layout) -> WindowState:
         """A state with nothing in it."""
         assert layout.tracker is not None
@@ -59,7 +64,6 @@ class Adaptive:
 class AdaptiveState:
     """Panes of 50 events, followed by a tracker; an update when it is due, or the alarm changes."""
 
-    needs_time = False
     late = 0  # without event time, nothing is
 
     def __init__(self, every: int, tracker: Tracker) -> None:

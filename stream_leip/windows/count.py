@@ -18,7 +18,6 @@ class CountState:
 
     __slots__ = ("_cap", "_capped", "_every", "_layout", "_number", "_open", "_retention")
 
-    needs_time = False
     late = 0  # without event time, nothing is
 
     def __init__(self, layout: Layout, every: int, retention: Retention) -> None:

@@ -17,6 +17,10 @@ from stream_leip.windows.time import TimeState
 class Window(Protocol):
     """The policy that says which panes are in scope now."""
 
+    @property
+    def needs_time(self) -> bool:
+        """Whether every event must have a time."""
+
     def open(self, layout: Layout) -> WindowState:
         """A state with nothing in it."""
 
@@ -50,6 +54,11 @@ class Tumbling:
 
     def __post_init__(self) -> None:
         self.open(Layout(2))
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether every event must have a time."""
+        return self.seconds is not None
 
     def open(self, layout: Layout) -> WindowState:
         """A state with nothing in it."""
@@ -101,6 +110,11 @@ class Sliding:
     def __post_init__(self) -> None:
         self.open(Layout(2))
 
+    @property
+    def needs_time(self) -> bool:
+        """Whether every event must have a time."""
+        return self.seconds is not None
+
     def open(self, layout: Layout) -> WindowState:
         """A state with nothing in it."""
         if _by_count(self.count, self.seconds):
@@ -147,6 +161,11 @@ class Fading:
 
     def __post_init__(self) -> None:
         self.open(Layout(2))
+
+    @property
+    def needs_time(self) -> bool:
+        """Whether every event must have a time."""
+        return isinstance(self.half_life, timedelta)
 
     def open(self, layout: Layout) -> WindowState:
         """A state with nothing in it."""

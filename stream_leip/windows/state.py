@@ -92,10 +92,6 @@ class WindowState(Protocol):
     late: int
 
     @property
-    def needs_time(self) -> bool:
-        """Whether every event must have a time."""
-
-    @property
     def most_bytes(self) -> int:
         """What it can come to take, under the cap of its layout."""
 

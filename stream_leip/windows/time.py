@@ -44,8 +44,6 @@ class TimeState:
         "late",
     )
 
-    needs_time = True
-
     def __init__(
         self,
         layout: Layout,

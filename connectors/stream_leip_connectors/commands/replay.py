@@ -17,8 +17,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-import stream_leip
-from stream_leip import InputError, Monitor, Sliding, SourceProfile, Tumbling, fit_profile
+from stream_leip import InputError, Monitor, SourceProfile, Tumbling, fit_profile
 from stream_leip.replay import (
     Appearing,
     Bernoulli,
@@ -43,12 +42,9 @@ from stream_leip.replay import (
     to_record,
 )
 from stream_leip_connectors import files
+from stream_leip_connectors.console import out, people
 from stream_leip_connectors.mixes import read_mixes
 from stream_leip_connectors.report import from_result, words, write_report
-
-# stdout is data, stderr is people.
-out = Console(highlight=False, emoji=False)
-people = Console(stderr=True, highlight=False, emoji=False)
 
 CLASSES_SHOWN = 10
 FRAMES_A_SECOND = 8.0
@@ -185,14 +181,8 @@ def replay_command(
 
 def monitors(profile: SourceProfile) -> dict[str, Monitor]:
     """The monitors that are compared."""
-    adaptive = getattr(stream_leip, "Adaptive", None)
-    first = (
-        {"sliding": Monitor(profile, Sliding(count=1000, every=100), on_bad="skip")}
-        if adaptive is None
-        else {"adaptive": Monitor(profile, adaptive(), on_bad="skip")}
-    )
     return {
-        **first,
+        "adaptive": Monitor(profile, on_bad="skip"),
         "tumbling LEIP": Monitor(profile, Tumbling(count=1000), "LEIP", on_bad="skip"),
         "tumbling EM": Monitor(profile, Tumbling(count=1000), "EM", on_bad="skip"),
     }

@@ -4,11 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from stream_leip_connectors.console import say
 from stream_leip_connectors.report import read_updates, write_report
-
-people = Console(stderr=True, highlight=False, emoji=False)
 
 
 def report_command(
@@ -24,5 +22,5 @@ def report_command(
     history = read_updates(updates)
     write_report(history, output)
     for said in (*history.sentences, *history.notes):
-        people.print(said, markup=False)
-    people.print(f"report written to {output}", markup=False)
+        say(said)
+    say(f"report written to {output}")

@@ -1,0 +1,168 @@
+"""stream-leip watch."""
+
+import time as clock
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stream_leip import SourceProfile
+from stream_leip_connectors.batches import Opening, Reader
+from stream_leip_connectors.commands.options import ConfigFile, option
+from stream_leip_connectors.config import MonitorSettings, Section, WatchSettings, WrongUsage, load
+from stream_leip_connectors.console import say
+from stream_leip_connectors.detection import Asked, describe
+from stream_leip_connectors.live import counted, live_table
+from stream_leip_connectors.reading import STDIN, open_reader
+from stream_leip_connectors.sinks import Sink
+from stream_leip_connectors.stopping import stopping
+from stream_leip_connectors.watching import Saved, Watch
+
+
+def _windows() -> list[tuple[str, str]]:
+    return [
+        ("adaptive", "as far back as still tells about the present"),
+        ("tumbling 1000", "one after the other, by events"),
+        ("tumbling 60s", "by event time"),
+        ("sliding 2000 every 500", "overlapping"),
+        ("fading 5000", "older events with less weight"),
+    ]
+
+
+def watch(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="JSON lines, .csv, .parquet, .npz or .f32; - or nothing for JSON lines on stdin.",
+        ),
+    ] = STDIN,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            "-f",
+            help="Wait for more when the file ends, as for a log that grows, until Ctrl-C.",
+        ),
+    ] = False,
+    profile: Annotated[Path | None, option(MonitorSettings, "profile", "--profile v7.json")] = None,
+    window: Annotated[
+        str | None,
+        option(MonitorSettings, "window", "--window 'sliding 10m every 1m'", _windows),
+    ] = None,
+    estimator: Annotated[
+        str | None,
+        option(MonitorSettings, "estimator", "--estimator EM", lambda: ["auto", "LEIP", "EM"]),
+    ] = None,
+    level: Annotated[float | None, option(MonitorSettings, "level", "--level 0.99")] = None,
+    alarm: Annotated[str | None, option(MonitorSettings, "alarm", "--alarm 0.01")] = None,
+    key: Annotated[str | None, option(WatchSettings, "key", "--key shop")] = None,
+    time: Annotated[str | None, option(WatchSettings, "time", "--time created_at")] = None,
+    scores: Annotated[str | None, option(WatchSettings, "scores", "--scores probs")] = None,
+    format: Annotated[
+        str | None,
+        option(
+            WatchSettings,
+            "format",
+            "cat scores.csv | stream-leip watch --format csv",
+            lambda: ["jsonl", "csv", "parquet", "npz", "float32"],
+        ),
+    ] = None,
+    output: Annotated[Path | None, option(WatchSettings, "output", "--output p.jsonl")] = None,
+    state: Annotated[Path | None, option(WatchSettings, "state", "--state watch.state")] = None,
+    state_every: Annotated[
+        float | None, option(WatchSettings, "state_every", "--state-every 60")
+    ] = None,
+    dead_letters: Annotated[
+        Path | None, option(WatchSettings, "dead_letters", "--dead-letters bad.jsonl")
+    ] = None,
+    max_rows: Annotated[
+        int | None, option(MonitorSettings, "max_rows", "--max-rows 100000")
+    ] = None,
+    top_k: Annotated[int | None, option(MonitorSettings, "top_k", "--top-k 20")] = None,
+    max_keys: Annotated[int | None, option(MonitorSettings, "max_keys", "--max-keys 10000")] = None,
+    config: ConfigFile = None,
+) -> None:
+    """Watch a stream of predictions: an update, as a line of JSON, whenever a window ends.
+
+    stdout is data, stderr is people. Ctrl-C and SIGTERM finish the batch, write the state and exit
+    with 0; a run with the same --state then goes on as if there had been no pause. Exit code 1 if
+    some lines could not be used.
+
+    Example: stream-leip watch demo/predictions.jsonl --window "tumbling 2000"
+    """
+    flags = dict(locals())
+    taken = load(MonitorSettings, _of(MonitorSettings, flags), config).values
+    io = load(WatchSettings, _of(WatchSettings, flags), config).values
+    if source == STDIN and follow:
+        raise WrongUsage("--follow: stdin is followed to its end in any case; leave it out")
+    name = "stdin" if source == STDIN else str(source)
+    with stopping() as stop, ExitStack() as held:
+        fitted = SourceProfile.load(taken.profile)
+        saved = None if io.state is None else Saved.load(io.state, fitted, taken)
+        before = {} if saved is None else saved.fields
+        reader = open_reader(
+            Opening(
+                source,
+                fitted,
+                Asked(io.scores, io.time, io.key),
+                io.format,
+                follow=follow,
+                keep_unfinished=io.state is not None,
+                mark=before.get("reader"),
+            )
+        )
+        held.callback(reader.close)
+        updates = held.enter_context(closing(Sink(io.output, before.get("updates"))))
+        letters = None
+        if io.dead_letters is not None:
+            mark = before.get("letters")
+            letters = held.enter_context(closing(Sink(io.dead_letters, mark)))
+        watching = Watch(fitted, taken, reader, name, updates, letters, saved)
+        bad_before = watching.counts.bad
+        _run(watching, reader, name, fitted, io.state_every, lambda: stop.asked)
+        bad = watching.counts.bad - bad_before
+    if bad:
+        where = f"they are in {io.dead_letters}" if io.dead_letters else "--dead-letters keeps them"
+        say(
+            f"{bad:,} {reader.unit}s of {name} could not be used ({where}); the first: "
+            f"{watching.first_bad}"
+        )
+        raise typer.Exit(0 if stop.asked else 1)
+
+
+def _run(
+    watching: Watch,
+    reader: Reader,
+    name: str,
+    profile: SourceProfile,
+    every: float,
+    asked: Callable[[], bool],
+) -> None:
+    """Feed until the end or until asked to stop; keep the state."""
+    watching.save()  # a place that cannot be written is better known now than at the end
+    saved_at = clock.monotonic()
+    said = False
+    with live_table(watching, profile) as show:
+        while not asked() and watching.step():
+            if not said and reader.fields is not None:
+                said = True
+                say(f"{name}: {describe(reader.fields)}")
+            if clock.monotonic() - saved_at >= every:
+                watching.save()
+                saved_at = clock.monotonic()
+            show()
+        watching.save()
+    if getattr(reader, "unfinished", False):
+        say(f"{name}: its last line is not finished; it is left for the next run")
+    say(counted(watching.counts, watching.keys))
+    now = watching.now()
+    if now is not None and now.n:
+        say(f"now: {now}")
+
+
+def _of(section: type[Section], flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags that are settings of a section."""
+    return {name: flags[name] for name in section.model_fields if name in flags}

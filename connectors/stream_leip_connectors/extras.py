@@ -1,0 +1,25 @@
+"""Optional packages, each imported here and nowhere else."""
+
+import importlib
+from typing import Any
+
+from stream_leip import InputError
+
+
+def pyarrow_parquet() -> Any:
+    """pyarrow.parquet, of the extra `files`."""
+    return _need("pyarrow.parquet", "files", "Parquet files")
+
+
+def pyarrow_compute() -> Any:
+    """pyarrow.compute, of the extra `files`."""
+    return _need("pyarrow.compute", "files", "Parquet files")
+
+
+def _need(module: str, extra: str, what: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"{what} need the extra {extra!r}: pip install 'stream-leip[{extra}]'"
+        ) from error

@@ -1,0 +1,87 @@
+"""The table that `watch` draws on a terminal while it runs."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from rich.console import Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from stream_leip import SourceProfile, Update
+from stream_leip_connectors.console import people
+from stream_leip_connectors.watching import Counts, Watch
+
+_PAUSE = 0.25
+_LINES = 15
+
+
+@contextmanager
+def live_table(watch: Watch, profile: SourceProfile) -> Iterator[Callable[[], None]]:
+    """A function to call often: it draws now and then, and only on a terminal."""
+    if not people.is_terminal:
+        yield lambda: None
+        return
+    started = drawn = time.monotonic()
+    begun = watch.counts.events
+    # No thread of its own: it would share the core with the monitors.
+    with Live(console=people, auto_refresh=False, transient=True) as live:
+
+        def show() -> None:
+            nonlocal drawn
+            now = time.monotonic()
+            if now - drawn >= _PAUSE:
+                drawn = now
+                rate = (watch.counts.events - begun) / (now - started)
+                live.update(_picture(watch, profile, rate), refresh=True)
+
+        yield show
+
+
+def counted(counts: Counts, keys: int | None) -> str:
+    """The counts in one line."""
+    parts = [f"{counts.events:,} events", f"{counts.updates:,} updates"]
+    if keys is not None:
+        parts.append(f"{keys:,} keys")
+    if counts.bad:
+        parts.append(f"{counts.bad:,} bad")
+    if counts.late:
+        parts.append(f"{counts.late:,} late")
+    return ", ".join(parts)
+
+
+def _picture(watch: Watch, profile: SourceProfile, rate: float) -> Group:
+    line = Text(f"{counted(watch.counts, watch.keys)}, {rate:,.0f} events/s")
+    updates = list(watch.newest.values())
+    if not updates:
+        return Group(line)
+    if watch.keys is None:
+        return Group(line, _of_one(updates[-1], profile))
+    return Group(line, _of_keys(updates))
+
+
+def _of_one(update: Update, profile: SourceProfile) -> Table:
+    """The largest classes, with source and estimates."""
+    table = Table(title=escape(str(update).partition(":")[0]), title_justify="left")
+    columns = {"source": profile.hard_prior, "now": update.prior, "low": update.low,
+               "high": update.high, "LEIP": update.leip, "EM": update.em}  # fmt: skip
+    held = {name: column for name, column in columns.items() if column is not None}
+    table.add_column("class")
+    for name in held:
+        table.add_column(name, justify="right")
+    order = np.argsort(-(profile.hard_prior if update.prior is None else update.prior))
+    for j in order[:_LINES]:
+        table.add_row(escape(profile.classes[j]), *(f"{held[name][j]:.3f}" for name in held))
+    return table
+
+
+def _of_keys(updates: list[Update]) -> Table:
+    """The newest update of each key."""
+    table = Table("key", "rows", "mix now")
+    for update in reversed(updates):
+        mix = str(update).rpartition(": ")[2]
+        table.add_row(escape(str(update.key)), f"{update.n:,}", escape(mix))
+    return table
