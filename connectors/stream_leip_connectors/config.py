@@ -59,7 +59,7 @@ class MonitorSettings(Section):
         description="Which events are in scope: 'adaptive' (as many as still tell about the "
         "present; an update every 1000 events, or 'adaptive every 500', and whenever the alarm "
         "changes), 'tumbling 1000' (1000 events, then the next), 'tumbling 60s lateness 5s' (by "
-        "event time), 'sliding 2000 every 500', 'sliding 10m every 1m', 'fading 5000', 'fading 1h'.",
+        "event time), 'sliding 2000 every 500', 'sliding 10m every 1m', 'fading 5000'.",
     )
     estimator: Literal["auto", "LEIP", "EM"] = Field(
         default="auto",
