@@ -202,6 +202,8 @@ def _source_and_pool(
             f"{scores}: no labels; add an array 'labels' (.npz) or a column 'label' (.csv)"
         )
     labels = np.asarray(held.labels)
+    if not isinstance(held.scores, np.ndarray):
+        raise InputError(f"{scores}: events are drawn from tables; use .csv, .npz or .parquet")
     if profile is not None:
         source = SourceProfile.load(profile)
         if held.classes not in (None, source.classes):
