@@ -46,6 +46,8 @@ MB = 1e6
 Result = TypeVar("Result")
 Logits = NDArray[np.float32]
 
+# What windows are measured without; benchmarks/adaptive.py has all of it.
+BARE: dict[str, Any] = {"level": None, "alarm": None, "check": False}
 # A window, how many events its step has, and how many a second are required.
 SPEEDS: dict[str, tuple[Window, int, float]] = {
     "Tumbling(count=10000)": (Tumbling(count=WINDOW), WINDOW, 2e6),
@@ -122,7 +124,7 @@ def feed(monitor: Monitor, logits: Logits) -> None:
 
 
 def feed_new(profile: SourceProfile, window: Window, logits: Logits) -> None:
-    feed(Monitor(profile, window), logits)
+    feed(Monitor(profile, window, **BARE), logits)
 
 
 def fresh(call: Callable[[], Result]) -> Result:
@@ -171,7 +173,7 @@ def compare_one(profile: SourceProfile, logits: Logits, report: Report) -> None:
     rows = profile.rows(logits[:SINGLES]).astype(np.float64).tolist()
 
     def ours() -> None:
-        monitor = Monitor(profile, Tumbling(count=WINDOW))
+        monitor = Monitor(profile, Tumbling(count=WINDOW), **BARE)
         for event in events:
             monitor.update(event)
 
@@ -200,12 +202,13 @@ def trim() -> None:
 def hold(case: Held, traced: bool) -> tuple[int, int]:
     """Bytes that a monitor holds and their peak, traced; or of the process, trimmed and not."""
     profile, logits = source() if case.classes == 10 else wide_source(case.classes)
-    feed(Monitor(profile, Tumbling(count=len(logits) // 2), **case.settings), logits)
+    settings = BARE | case.settings
+    feed(Monitor(profile, Tumbling(count=len(logits) // 2), **settings), logits)
     trim()
     before = resident()
     if traced:
         tracemalloc.start()
-    monitor = Monitor(profile, case.window, **case.settings)
+    monitor = Monitor(profile, case.window, **settings)
     chunk = min(CHUNK, len(logits))
     for begin in range(0, case.events, chunk):
         at = begin % len(logits)
@@ -236,7 +239,7 @@ def measure_held(report: Report, step: Step) -> None:
 def decades(most: int) -> list[tuple[int, float, int]]:
     """Events so far, seconds an event (median over calls) since the last, resident bytes."""
     profile, logits = source()
-    monitor = Monitor(profile, Tumbling(count=WINDOW))
+    monitor = Monitor(profile, Tumbling(count=WINDOW), **BARE)
     found: list[tuple[int, float, int]] = []
     times: list[float] = []
     for begin in range(0, most, WINDOW):
@@ -269,8 +272,9 @@ def measure_decades(report: Report, quick: bool) -> None:
 def keep_keys(keys: int, events: int) -> tuple[float, float]:
     """Seconds an event and resident bytes a key, the keys in random order."""
     profile, logits = source()
-    keyed = KeyedMonitor(profile, Tumbling(count=1000), max_keys=KEYS, max_bytes=BUDGET)
-    warm = KeyedMonitor(profile, Tumbling(count=1000))
+    window = Tumbling(count=1000)
+    keyed = KeyedMonitor(profile, window, max_keys=KEYS, max_bytes=BUDGET, **BARE)
+    warm = KeyedMonitor(profile, window, **BARE)
     warm.update_many(["warm"] * CHUNK, logits[:CHUNK])
     names = [f"key-{i}" for i in range(keys)]
     rng = np.random.default_rng(SEED)
@@ -319,7 +323,7 @@ def show_profile(profile: SourceProfile, logits: Logits, report: Report) -> None
     table = report.section(
         "Where the time goes, Tumbling(count=10000)", "part", "share", "a window"
     )
-    monitor = Monitor(profile, Tumbling(count=WINDOW))
+    monitor = Monitor(profile, Tumbling(count=WINDOW), **BARE)
     feed(monitor, logits)
     profiler = cProfile.Profile()
     profiler.enable()

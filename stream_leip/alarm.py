@@ -19,6 +19,8 @@ _MOVED = 3.0
 # A start that has so much of the largest log e-value may be where the change was.
 _MOST = 0.75
 _RAISED, _WARNED = 0, 1
+# Kept after 2**35 panes, at the most.
+MOST_STARTS = 72
 
 
 class Move(NamedTuple):
@@ -26,14 +28,6 @@ class Move(NamedTuple):
 
     group: int
     deviations: float
-
-
-class Start(NamedTuple):
-    """The wager's sums when it was so many panes old."""
-
-    panes: int
-    won: float
-    hits: Vector
 
 
 class Alarm:
@@ -71,7 +65,8 @@ class Alarm:
         self.wager.null[:] = grouped @ null
         self.wager.won[:] = 0.0
         self.wager.hits[:] = 0.0
-        self._starts = [self._start(0)]
+        self._starts = _no_starts(len(self.wager.null))
+        kernel.add_start(self._starts, 0, self.wager.won, self.wager.hits)
         self._calibrate()
         self.value = 0.0
         self.warned_at: int | None = None
@@ -101,31 +96,24 @@ class Alarm:
         """Whether a change from the null is proven; it stays so until the wager begins anew."""
         return self.raised_at is not None
 
-    def _start(self, panes: int) -> Start:
-        return Start(panes, float(self.wager.won[0]), self.wager.hits.copy())
-
     def end_pane(self, events: int) -> bool:
         """Take the wager's sums at the end of a pane; return whether the alarm's state changed."""
         if self.raised:
             return False
         before = self.warning, self.raised
-        if self.wager.won[0] - min(start.won for start in self._starts) >= WARNING:
-            self._judge(events)
+        panes = (events - self.origin) // PANE
+        lowest = self._starts.won[: self._starts.n[0]].min()
+        if self.wager.won[0] - lowest >= WARNING:
+            self._judge(events, panes)
         else:
             self.value, self.warned_at = 0.0, None
-        panes = (events - self.origin) // PANE
-        keep = _starts(panes)
-        self._starts = [start for start in self._starts if start.panes in keep]
-        self._starts.append(self._start(panes))
+        kernel.add_start(self._starts, panes, self.wager.won, self.wager.hits)
         return before != (self.warning, self.raised)
 
-    def _judge(self, events: int) -> None:
-        panes = np.array([start.panes for start in self._starts])
-        seen = (events - self.origin - PANE * panes).astype(np.float64)
-        won = self.wager.won[0] - np.array([start.won for start in self._starts])
-        hits = self.wager.hits - np.stack([start.hits for start in self._starts])
-        values = kernel.log_values(seen, won, hits, self.wager.null, self._spread, self._radii)
-        proven = _log_sum(values[_RAISED] + [_log_weight(start.panes) for start in self._starts])
+    def _judge(self, events: int, panes: int) -> None:
+        starts = self._starts
+        values = kernel.log_values(starts, panes, PANE, self.wager, self._spread, self._radii)
+        proven = _log_sum(values[_RAISED] + starts.worth[: starts.n[0]])
         warned = _log_sum(values[_WARNED]) >= WARNING
         self.value = max(proven, 0.0)
         if proven >= self.threshold:
@@ -133,13 +121,16 @@ class Alarm:
         if not (warned or self.raised):
             self.warned_at = None
             return
-        if self.warned_at is None:
-            self.warned_at = events
         # Before the change the wager wins next to nothing: the last start with most of it is near.
         likely = values[_WARNED if warned else _RAISED]
         start = int(np.flatnonzero(likely >= _MOST * likely.max())[-1])
-        self.changed_at = self.origin + PANE * int(panes[start])
-        self.moves = self._moves(hits[start], seen[start])
+        began = int(starts.panes[start])
+        changed_at = self.origin + PANE * began
+        if self.warned_at is None or self.changed_at is None:
+            self.warned_at, self.changed_at = events, changed_at
+        # While the warning stands, more events put the change back in time, but never forward.
+        self.changed_at = min(self.changed_at, changed_at)
+        self.moves = self._moves(self.wager.hits - starts.hits[start], PANE * (panes - began))
 
     def _moves(self, hits: Vector, n: float) -> tuple[Move, ...]:
         """What moved, most first: counts against those the null expects."""
@@ -164,10 +155,9 @@ class Alarm:
         arrays = {
             "null": self.null,
             "covariance": self.covariance,
-            "panes": np.array([start.panes for start in self._starts]),
-            "won": np.array([start.won for start in self._starts]),
-            "hits": np.stack([start.hits for start in self._starts]),
         }
+        n = int(self._starts.n[0])
+        arrays |= {f"starts.{name}": each[:n] for name, each in self._starts._asdict().items()}
         arrays |= {f"wager.{name}": each for name, each in self.wager._asdict().items()}
         return {"fields": plain, "arrays": binary.encode("alarm", 1, {}, arrays)}
 
@@ -180,36 +170,23 @@ class Alarm:
             mine[...] = arrays.pop(f"wager.{name}")
         self.null, self.covariance = arrays["null"], arrays["covariance"]
         self._calibrate()
-        lines = zip(arrays["panes"].tolist(), arrays["won"].tolist(), arrays["hits"], strict=True)
-        self._starts = [Start(*line) for line in lines]
+        for name, mine in self._starts._asdict().items():
+            given = arrays[f"starts.{name}"]
+            mine[: len(given)] = given
         self.value = plain["value"]
         self.warned_at, self.raised_at = plain["warned_at"], plain["raised_at"]
         self.changed_at = plain["changed_at"]
         self.moves = tuple(Move(*move) for move in plain["moves"])
 
 
-def _starts(panes: int) -> set[int]:
-    """Pane 0 and the last two multiples of every power of two up to `panes`."""
-    found = {0}
-    for power in range(panes.bit_length()):
-        last = panes >> power
-        found |= {last << power, (last - 1) << power}
-    return found
-
-
-def _log_weight(panes: int) -> float:
-    """Logarithm of what a start is worth; over all starts there ever are, that sums to one.
-
-    A multiple of a high power of two, which is kept for longer, is worth more. Of every power
-    1, 2, 4, … the multiples share 1/2, 1/6, 1/12, …, and the k-th of them has 1 / (k + 1)(k + 2) of
-    its share.
-    """
-    if panes == 0:
-        return float(np.log(0.5))
-    powers = np.arange((panes & -panes).bit_length())
-    multiple = panes / 2.0**powers
-    shares = 1.0 / ((powers + 1) * (powers + 2))
-    return float(np.log((shares / ((multiple + 1) * (multiple + 2))).sum()))
+def _no_starts(groups: int) -> kernel.Starts:
+    return kernel.Starts(
+        np.zeros(1, np.int64),
+        np.zeros(MOST_STARTS, np.int64),
+        np.zeros(MOST_STARTS),
+        np.zeros(MOST_STARTS),
+        np.zeros((MOST_STARTS, groups)),
+    )
 
 
 def _factor(covariance: Matrix) -> Matrix:

@@ -13,7 +13,7 @@ from stream_leip._kernels import mixture as mixtures
 from stream_leip._kernels.joint import take_sparse
 from stream_leip._kernels.labels import INDEX
 from stream_leip._kernels.mixture import EXPERTS, PANE, RUNGS, Wager
-from stream_leip.alarm import Alarm
+from stream_leip.alarm import MOST_STARTS, Alarm
 from stream_leip.arrays import Matrix, Rows, Vector
 from stream_leip.errors import InputError
 from stream_leip.estimators import EM, LEIP, Auto, Estimator, Fixed
@@ -30,8 +30,7 @@ _SETTLED = 1000
 # And a raised alarm stays for so many, however late it came.
 _SEEN = 500
 _SMALLEST = 4 * PANE
-# Starts of the alarm that are kept after a billion events, and bytes of Python objects, measured.
-_STARTS = 40
+# Bytes of Python objects, measured.
 _OBJECTS = 12_000
 
 
@@ -313,7 +312,7 @@ def most_bytes(m: int, top_k: int | None, max_rows: int | None) -> int:
     units = m + 1 if top_k is None else 1
     mixture = units * len(mixtures.RATES) * EXPERTS + m * (mixtures.LADDER + 3 * 6 + 1)
     ladder = RUNGS * (2 * m + (m * (m + 1) if m <= ladders.FEW else 0))
-    alarm = _STARTS * (min(m, 50) + 24) + 2 * min(m, 50) ** 2 + m
+    alarm = MOST_STARTS * (min(m, 50) + 3) + 2 * min(m, 50) ** 2 + m
     a_row = (4 * m if top_k is None else 6 * top_k) + 10
     times = 4 * (reach // PANE + 1)
     return 8 * (mixture + ladder + alarm + times) + room * a_row + _OBJECTS

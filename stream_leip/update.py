@@ -101,14 +101,27 @@ class Update:
         return {"schema": SCHEMA, **plain}
 
     def __str__(self) -> str:
-        scope = f"update {self.sequence}: {self.n} rows"
+        scope = f"update {self.sequence}: "
+        if self.memory is None:
+            scope += f"{self.n} rows"
+        else:
+            scope += f"event {self.last}, memory {self.memory:.0f}"
         if self.start is not None and self.end is not None:
             scope += f", {_clock(self.start)} to {_clock(self.end)}"
         if self.prior is None:
             return f"{scope}, nothing to estimate"
         largest = np.argsort(-self.prior, kind="stable")[:5]
         mix = ", ".join(f"{self.classes[j]} {self.prior[j]:.3f}" for j in largest)
-        return f"{scope}, {self.estimator}: {mix}{', …' if len(self.prior) > 5 else ''}"
+        more = ", …" if len(self.prior) > 5 else ""
+        return f"{scope}, {self.estimator}: {mix}{more}{self._alarm_words()}"
+
+    def _alarm_words(self) -> str:
+        """What there is to say of the alarm, if anything."""
+        if self.alarm is None or not self.alarm["warning"]:
+            return ""
+        word = "alarm" if self.alarm["raised"] else "warning"
+        moved = ", ".join(f"{move['class']} {move['direction']}" for move in self.alarm["classes"])
+        return f"; {word}: changed at event {self.changed_at} ({moved})"
 
 
 def _plain(value: Any) -> Any:

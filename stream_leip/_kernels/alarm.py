@@ -5,6 +5,8 @@ wager won log Σ r / (1 + d) less an event. By Jensen's inequality that is at le
 so that sums of r are enough to know what is left at the least.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -115,32 +117,110 @@ def least_left(hits, events, null, spread, radius):
     return best
 
 
+class Starts(NamedTuple):
+    """When the wager started, and its sums then; kernels change them in place.
+
+    Parameters
+    ----------
+    n
+        How many there are; the arrays have room for more.
+    panes
+        How old the wager was, in panes, ascending.
+    worth
+        Logarithm of the weight of each; over all starts there ever are, weights sum to one.
+    won, hits
+        The sums.
+    """
+
+    n: Any
+    panes: Any
+    worth: Any
+    won: Any
+    hits: Any
+
+
 @njit(cache=True, error_model="numpy")
-def log_values(events, won, hits, null, spread, radii):
+def _log_worth(panes):
+    """A multiple of a high power of two, which is kept for longer, is worth more.
+
+    Of every power 1, 2, 4, … the multiples share 1/2, 1/6, 1/12, …, and the k-th of them has
+    1 / (k + 1)(k + 2) of its share.
+    """
+    if panes == 0:
+        return np.log(0.5)
+    total = 0.0
+    power = 0
+    while panes % (1 << power) == 0:
+        k = panes >> power
+        total += 1.0 / ((power + 1.0) * (power + 2.0) * (k + 1.0) * (k + 2.0))
+        power += 1
+    return np.log(total)
+
+
+@njit(cache=True, error_model="numpy")
+def _is_kept(start, panes):
+    """Whether a start is 0, or one of the last two multiples of some power of two."""
+    if start == 0:
+        return True
+    power = 0
+    while panes >> power > 0:
+        last = panes >> power
+        if start == last << power or start == (last - 1) << power:
+            return True
+        power += 1
+    return False
+
+
+@njit(cache=True, error_model="numpy")
+def add_start(starts, panes, won, hits):
+    """Start once more at so many panes, and let go of starts that are not kept any longer."""
+    kept = 0
+    for s in range(starts.n[0]):
+        if _is_kept(starts.panes[s], panes):
+            starts.panes[kept] = starts.panes[s]
+            starts.worth[kept] = starts.worth[s]
+            starts.won[kept] = starts.won[s]
+            starts.hits[kept] = starts.hits[s]
+            kept += 1
+    starts.panes[kept] = panes
+    starts.worth[kept] = _log_worth(panes)
+    starts.won[kept] = won[0]
+    starts.hits[kept] = hits
+    starts.n[0] = kept + 1
+
+
+@njit(cache=True, error_model="numpy")
+def log_values(starts, panes, pane, wager, spread, radii):
     """Log e-values for each radius, since each start; -inf where they cannot matter.
 
     Parameters
     ----------
-    events, won, hits
-        Since each start: how many events, and the wager's sums.
-    null, spread
-        The mix that "no change" means, and the factor of what is unknown about it: the mixes it
-        allows are null ∘ (1 + spread·u) with u·u up to a radius.
+    starts, panes, pane
+        Of the wager; how old it is, and how many events a pane has.
+    wager
+        Its sums now, and the null.
+    spread
+        The factor of what is unknown about the null: the mixes it allows are
+        null ∘ (1 + spread·u) with u·u up to a radius.
     radii
         One for each level.
     """
-    out = np.full((radii.size, events.size), -np.inf)
+    n = starts.n[0]
+    null = wager.null
+    out = np.full((radii.size, n), -np.inf)
     away = np.empty(null.size)
-    for s in range(events.size):
-        if won[s] < _LEAST:
+    for s in range(n):
+        won = wager.won[0] - starts.won[s]
+        if won < _LEAST:
             continue
-        b = np.dot(spread.T, hits[s] - events[s] * null)
+        events = float(pane * (panes - starts.panes[s]))
+        hits = wager.hits - starts.hits[s]
+        b = np.dot(spread.T, hits - events * null)
         length = np.sqrt((b * b).sum())
         for level in range(radii.size):
             # Straight towards what was hit, some way or all: if nothing is left there, it is over.
             far = b * (np.sqrt(radii[level]) / max(length, 1e-300))
-            bound = min(_left(hits[s], spread, far, away), _left(hits[s], spread, 0.5 * far, away))
-            if won[s] + bound >= 0.0:
-                value = least_left(hits[s], events[s], null, spread, radii[level])
-                out[level, s] = won[s] + value
+            bound = min(_left(hits, spread, far, away), _left(hits, spread, 0.5 * far, away))
+            if won + bound >= 0.0:
+                out[level, s] = won + least_left(hits, events, null, spread, radii[level])
     return out

@@ -1,0 +1,176 @@
+"""Adaptive memory with alarm, interval and check: events a second, many classes, many keys.
+
+Run `python -m benchmarks.adaptive [--quick] [--markdown docs/streaming.md]`. Times are of the
+processor, best of several: others may be at work on the machine.
+"""
+
+import os
+
+# One core for all, which the libraries read when numpy is first imported.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", NUMBA_NUM_THREADS="1")
+
+import cProfile
+import pstats
+import time
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from benchmarks.reporting import Report, Step, context, steps
+from benchmarks.streaming import Logits, feed, fresh, resident, source, trim, wide_source
+from stream_leip import Adaptive, KeyedMonitor, Monitor, SourceProfile
+
+EVENTS = 200_000
+WIDE_EVENTS = 20_000
+TOP_K = 16
+LIVE, EACH, BUDGET = 10_000, 100, 10**9
+# By file and name; what of an update is in none of these is the rest.
+PARTS = {
+    "check and calibrate": ("entrance.py", "many"),
+    "judge the experts": ("mixture.py", "take"),
+    "renew the rungs": ("ladder.py", "renew"),
+    "alarm": ("alarm.py", "end_pane"),
+    "order the rung of the update": ("tracker.py", "pane"),
+    "LEIP of that rung": ("leip.py", "estimate_ranked"),
+    "EM of that rung": ("em.py", "estimate_ranked"),
+    "validation variance": ("interval.py", "validation_variance"),
+    "interval": ("interval.py", "mixture_interval"),
+    "moments": ("assumption.py", "moments"),
+    "check": ("assumption.py", "check"),
+}
+
+
+def seconds_an_event(make: Any, logits: Logits, repeats: int) -> float:
+    """The best of several streams, after one that compiles what is not yet compiled."""
+    feed(make(), logits[:5000])
+    found = []
+    for _ in range(repeats):
+        monitor = make()
+        begin = time.process_time()
+        feed(monitor, logits)
+        found.append((time.process_time() - begin) / len(logits))
+    return min(found)
+
+
+def compare_estimators(
+    profile: SourceProfile, logits: Logits, report: Report, repeats: int
+) -> float:
+    table = report.section(
+        "Adaptive(every=1000), alarm, interval and check on, 10 classes",
+        "estimator of the rungs", "an event", "events/s",
+    )  # fmt: skip
+    costs = {}
+    for estimator, least in (("EM", 300_000), ("LEIP", 100_000)):
+        costs[estimator] = each = seconds_an_event(
+            lambda by=estimator: Monitor(profile, Adaptive(), by), logits, repeats
+        )
+        table.lines.append((estimator, f"{1e6 * each:.2f} µs", f"{1 / each:,.0f}"))
+        asked = f"Adaptive by {estimator} ≥ {least:,} events/s of one core"
+        report.require(asked, f"{1 / each:,.0f}", 1 / each >= least)
+    return costs["EM"]
+
+
+def show_parts(profile: SourceProfile, logits: Logits, report: Report) -> None:
+    table = report.section("Where the time goes, by EM", "part", "share", "an event")
+    monitor = Monitor(profile, Adaptive(), "EM")
+    profiler = cProfile.Profile(time.process_time)
+    profiler.enable()
+    feed(monitor, logits)
+    profiler.disable()
+    stats: dict[tuple[str, int, str], Any] = vars(pstats.Stats(profiler))["stats"]
+    spent: dict[tuple[str, str], float] = {}
+    for (file, _, name), (*_, cumulative, _) in stats.items():
+        where = Path(file).name, name
+        spent[where] = max(cumulative, spent.get(where, 0.0))
+    total = spent["monitor.py", "update_many"]
+    parts = {part: spent[where] for part, where in PARTS.items()}
+    parts["rest"] = total - sum(parts.values())
+    for part, each in parts.items():
+        table.lines.append((part, f"{each / total:.0%}", f"{1e6 * each / len(logits):.2f} µs"))
+
+
+def compare_classes(narrow: float, report: Report, repeats: int) -> None:
+    table = report.section("Many classes, Adaptive by EM", "stream", "an event", "to 10 classes")
+    profile, rows = wide_source(1000)
+    rows = np.resize(rows, (WIDE_EVENTS, rows.shape[1]))
+    for name, settings in (
+        ("1000 classes, top_k=16", {}),
+        ("1000 classes, top_k=16, no interval", {"level": None}),
+    ):
+        each = seconds_an_event(
+            lambda also=settings: Monitor(profile, Adaptive(), "EM", top_k=TOP_K, **also),
+            rows,
+            repeats,
+        )
+        table.lines.append((name, f"{1e6 * each:.1f} µs", f"{each / narrow:.1f}×"))
+        report.require(f"{name} ≤ 20× 10 classes", f"{each / narrow:.1f}×", each <= 20 * narrow)
+
+
+def keep(keys: int, events: int) -> tuple[float, float]:
+    """Seconds of the processor an event, and resident bytes a key."""
+    profile, logits = source()
+    keyed = KeyedMonitor(profile, max_keys=LIVE, max_bytes=BUDGET)
+    KeyedMonitor(profile).update_many(["warm"] * 3000, logits[:3000])
+    names = [f"key-{i}" for i in range(keys)]
+    rng = np.random.default_rng(0)
+    trim()
+    before = resident()
+    spent = 0.0
+    chunk = 20_000
+    for begin in range(0, keys * events, chunk):
+        n = min(chunk, keys * events - begin)
+        part = [names[i] for i in rng.permutation(np.arange(begin, begin + n) % keys)]
+        at = begin % (len(logits) - chunk)
+        start = time.process_time()
+        keyed.update_many(part, logits[at : at + n])
+        spent += time.process_time() - start
+    trim()
+    return spent / (keys * events), (resident() - before) / keys
+
+
+def compare_keys(report: Report, step: Step, quick: bool) -> None:
+    table = report.section(
+        "KeyedMonitor, Adaptive, max_keys=10000, max_bytes=1e9",
+        "keys", "events a key", "an event", "bytes a key", "10,000 such keys",
+    )  # fmt: skip
+    costs = {}
+    for keys, events in ((100, 10_000), (LIVE // 10 if quick else LIVE, EACH), (300, 3000)):
+        step(f"{keys} keys of {events} events")
+        each, size = fresh(partial(keep, keys, events))
+        costs[keys] = each
+        total = f"{LIVE * size / 1e9:.2f} GB"
+        line = f"{keys:,}", f"{events:,}", f"{1e6 * each:.2f} µs", f"{size:,.0f}", total
+        table.lines.append(line)
+        asked = f"10,000 keys of {events:,} events ≤ 1 GB"
+        figure = total if keys == LIVE else f"{total}, projected"
+        report.require(asked, figure, LIVE * size <= BUDGET)
+
+
+def main(
+    quick: Annotated[bool, typer.Option("--quick", help="A look: fewer events and keys.")] = False,
+    markdown: Annotated[Path | None, typer.Option(help="Put the tables into this file.")] = None,
+) -> None:
+    """Measure adaptive windows."""
+    machine = context(("numpy", "numba"))
+    report = Report()
+    repeats = 2 if quick else 4
+    with steps(7) as step:
+        step("a stream")
+        profile, logits = source()
+        logits = logits[: 50_000 if quick else EVENTS]
+        narrow = compare_estimators(profile, logits, report, repeats)
+        step("its parts")
+        show_parts(profile, logits, report)
+        step("many classes")
+        compare_classes(narrow, report, 1 if quick else 2)
+        compare_keys(report, step, quick)
+    report.show(machine)
+    if markdown is not None:
+        report.write(markdown, "benchmarks/adaptive.py", "Adaptive memory", machine)
+
+
+if __name__ == "__main__":
+    typer.run(main)
