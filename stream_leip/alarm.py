@@ -52,6 +52,7 @@ class Alarm:
         self.level = level
         self.wager = wager
         self.nulls = 0
+        self.last_change: int | None = None
         self.begin(0, null, covariance)
 
     def begin(self, event: int, null: Vector, covariance: Matrix) -> None:
@@ -106,9 +107,14 @@ class Alarm:
         if self.wager.won[0] - lowest >= WARNING:
             self._judge(events, panes)
         else:
-            self.value, self.warned_at = 0.0, None
+            self.value = 0.0
+            self._stand_down()
         kernel.add_start(self._starts, panes, self.wager.won, self.wager.hits)
         return before != (self.warning, self.raised)
+
+    def _stand_down(self) -> None:
+        """The warning is over, and what it said with it."""
+        self.warned_at, self.changed_at, self.moves = None, None, ()
 
     def _judge(self, events: int, panes: int) -> None:
         starts = self._starts
@@ -119,7 +125,7 @@ class Alarm:
         if proven >= self.threshold:
             self.raised_at = events
         if not (warned or self.raised):
-            self.warned_at = None
+            self._stand_down()
             return
         # Before the change the wager wins next to nothing: the last start with most of it is near.
         likely = values[_WARNED if warned else _RAISED]
@@ -130,6 +136,8 @@ class Alarm:
             self.warned_at, self.changed_at = events, changed_at
         # While the warning stands, more events put the change back in time, but never forward.
         self.changed_at = min(self.changed_at, changed_at)
+        if self.raised:
+            self.last_change = self.changed_at
         self.moves = self._moves(self.wager.hits - starts.hits[start], PANE * (panes - began))
 
     def _moves(self, hits: Vector, n: float) -> tuple[Move, ...]:
@@ -150,6 +158,7 @@ class Alarm:
             "warned_at": self.warned_at,
             "raised_at": self.raised_at,
             "changed_at": self.changed_at,
+            "last_change": self.last_change,
             "moves": [tuple(move) for move in self.moves],
         }
         arrays = {
@@ -175,7 +184,7 @@ class Alarm:
             mine[: len(given)] = given
         self.value = plain["value"]
         self.warned_at, self.raised_at = plain["warned_at"], plain["raised_at"]
-        self.changed_at = plain["changed_at"]
+        self.changed_at, self.last_change = plain["changed_at"], plain["last_change"]
         self.moves = tuple(Move(*move) for move in plain["moves"])
 
 

@@ -19,12 +19,12 @@ def describe(
     profile: SourceProfile,
     estimator: Estimator,
     level: float | None,
-    checked: int,
+    window: int | None,
 ) -> dict[str, Any]:
     """What an update says of a scope: all of its fields that do not depend on the stream before.
 
-    `level` is that of the intervals, None for none; `checked` counts the windows that the
-    assumption check was spent on, this one included, 0 for no check.
+    `level` is that of the intervals, None for none; `window` counts the windows that the assumption
+    check is spent on, this one included, None for no check.
     """
     pane, weights = scope.pane, scope.weights
     if pane is None:
@@ -73,9 +73,9 @@ def describe(
         if level is not None:
             extra = validation_variance(pane, profile, tracked.prior)
             found["low"], found["high"] = mixture_interval(tracked, extra, level)
-    if checked:
+    if window is not None:
         seen = moments(pane if scope.recent is None else scope.recent, profile)
-        found["check"] = check(seen, profile, em.prior, spend(checked)).to_dict()
+        found["check"] = check(seen, profile, em.prior, spend(window)).to_dict()
     return found
 
 

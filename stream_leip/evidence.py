@@ -15,6 +15,7 @@ FEWEST = 3
 FLOOR = 1e-12
 _FOLDS = 10
 _RIDGE = 1e-3
+_LEAST_SPREAD = 1e-3
 _NEAREST = 0.05
 
 
@@ -267,7 +268,8 @@ def _typical(centred: Matrix, predicted: Labels, g: int) -> tuple[Matrix, Matrix
             centres[c] = centred[here].mean(axis=0)
     about = centred - centres[predicted]
     within = about.T @ about / max(1, len(centred) - g)
-    size = float(np.trace(within)) / g or 1.0
+    # Where log-rows do not vary at all, rounding must not pass for how much they do.
+    size = max(float(np.trace(within)) / g, _LEAST_SPREAD)
     within += _RIDGE * size * np.eye(g)
     return centres, np.linalg.cholesky(np.linalg.inv(within))
 

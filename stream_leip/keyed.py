@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stream_leip import binary
 from stream_leip.arrays import Rows, Vector
 from stream_leip.budget import rows_within
+from stream_leip.checks import check_above_zero, check_whole
 from stream_leip.entrance import Batch, OnBad
 from stream_leip.errors import InputError, SnapshotError
 from stream_leip.estimators import Estimator
@@ -86,11 +87,12 @@ class KeyedMonitor:
         on_late: OnKeyLate | None = None,
         on_expire: OnExpire | None = None,
     ) -> None:
-        if max_keys is not None and max_keys < 1:
-            raise InputError(f"max_keys: {max_keys!r}; use a whole number of at least 1, or None")
-        if idle is not None and not idle > 0:
-            raise InputError(f"idle: {idle!r}; use a number of seconds above zero, or None")
+        if max_keys is not None:
+            check_whole("max_keys", max_keys)
+        if idle is not None:
+            check_above_zero("idle", idle)
         if max_bytes is not None:
+            check_whole("max_bytes", max_bytes)
             layout = Layout(len(profile.classes), top_k, max_rows)
             asked = alarm is not None and alarm != "auto"
             max_rows = rows_within(max_bytes, max_keys, window, layout, alarm=asked)
@@ -273,13 +275,15 @@ class KeyedMonitor:
             estimator=self._gate.estimator,
             on_late=self._late_of(key),
         )
-        if monitor.window != self._gate.window:
-            raise SnapshotError(
-                f"snapshot: of window {monitor.window!r}, but all keys here have "
-                f"{self._gate.window!r}"
-            )
+        theirs, ours = monitor.settings(), self._gate.settings()
+        for name, value in ours.items():
+            if theirs[name] != value:
+                raise SnapshotError(
+                    f"snapshot: its {name} is {theirs[name]!r}, but all keys here have {value!r}"
+                )
+        if key not in self._monitors:
+            self._make_room()
         self._monitors.pop(key, None)
-        self._make_room()
         self._monitors[key] = monitor
         if time is not None:
             self._seen[key] = epoch_seconds(time)
@@ -287,6 +291,10 @@ class KeyedMonitor:
     def estimate(self, key: str) -> Update:
         """The class mix of a key now, whatever the pane's fill."""
         return _named(self.monitor(key).estimate(), key)
+
+    def reset_alarm(self, key: str) -> None:
+        """Let "no change" mean the source mix again for a key, and begin anew."""
+        self.monitor(key).reset_alarm()
 
     def adapt(self, key: str, scores: ScoresLike) -> Rows:
         """Posteriors under a key's current mix; under the source's for a key without a monitor."""

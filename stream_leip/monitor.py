@@ -8,7 +8,9 @@ import numpy as np
 from stream_leip import binary
 from stream_leip import rows as gate
 from stream_leip.adapt import adapt, mix_in
+from stream_leip.alarm import Alarm
 from stream_leip.arrays import Rows, Vector, is_number
+from stream_leip.checks import check_whole
 from stream_leip.describe import describe, describe_alarm
 from stream_leip.entrance import Batch, Entrance, OnBad
 from stream_leip.errors import InputError, SnapshotError
@@ -92,7 +94,12 @@ class Monitor:
         on_bad: OnBad = "raise",
         on_late: OnLate | None = None,
     ) -> None:
-        if not hasattr(window, "open"):
+        if not isinstance(profile, SourceProfile):
+            raise InputError(
+                f"profile: a {type(profile).__name__} is none; use fit_profile(…) or "
+                "SourceProfile.load(path)"
+            )
+        if isinstance(window, type) or not hasattr(window, "open"):
             raise InputError(f"window: {window!r} is no window; use Adaptive(), say")
         if level is not None:
             squared_quantile(level)
@@ -105,10 +112,14 @@ class Monitor:
             raise InputError(
                 f"estimator: {estimator!r} is unknown; use {', '.join(_NAMED)}, or an estimator"
             )
-        if max_rows is not None and max_rows < 1:
-            raise InputError(f"max_rows: {max_rows!r}; use a whole number of at least 1, or None")
-        if top_k is not None and not 1 <= top_k <= len(profile.classes):
-            raise InputError(f"top_k: {top_k!r}; use 1 to {len(profile.classes)} classes, or None")
+        if max_rows is not None:
+            check_whole("max_rows", max_rows)
+        if top_k is not None:
+            check_whole("top_k", top_k)
+            if top_k > len(profile.classes):
+                raise InputError(
+                    f"top_k: {top_k!r}; use 1 to {len(profile.classes)} classes, or None"
+                )
         chosen = _NAMED[estimator] if isinstance(estimator, str) else estimator
         if top_k is not None and not isinstance(chosen, Auto | LEIP | EM):
             raise InputError(f"estimator: {chosen!r} needs whole rows; leave top_k out")
@@ -220,30 +231,32 @@ class Monitor:
             events = np.arange(self._events, self._events + len(batch.rows))
             self._events += len(batch.rows)
             followed = 0
-            for scope in self._state.add(batch.rows, batch.times, events):
+            try:
+                for scope in self._state.add(batch.rows, batch.times, events):
+                    if self._beside is not None:
+                        self._beside.follow(batch.rows[followed : scope.place + 1])
+                        followed = scope.place + 1
+                    # Of the events before that one, those that are no rows were bad.
+                    self._bad = bad + int(batch.places[scope.place]) - scope.place
+                    try:
+                        update = self._emit(scope)
+                    except Exception as error:
+                        # The events came all the same: the state takes them to the last.
+                        failure = failure or error
+                    else:
+                        yield scope.place, update
+            finally:
                 if self._beside is not None:
-                    self._beside.follow(batch.rows[followed : scope.place + 1])
-                    followed = scope.place + 1
-                # Of the events before that one, those that are no rows were bad.
-                self._bad = bad + int(batch.places[scope.place]) - scope.place
-                try:
-                    update = self._emit(scope)
-                except Exception as error:
-                    # The events came all the same: the state takes them to the last.
-                    failure = failure or error
-                else:
-                    yield scope.place, update
-            if self._beside is not None:
-                self._beside.follow(batch.rows[followed:])
+                    self._beside.follow(batch.rows[followed:])
         self._bad = bad + batch.n - len(batch.rows)
         if failure is not None:
             raise failure
 
     def _emit(self, scope: Scope) -> Update:
-        self._checked += self._check
         try:
             update = self._describe(scope)
         finally:
+            self._checked += self._check
             self._sequence += 1  # a number that is missing tells of an update that failed
         if update.adapting_prior is not None:
             self._adapting = update.adapting_prior.copy()
@@ -251,21 +264,21 @@ class Monitor:
 
     def _describe(self, scope: Scope) -> Update:
         alarm = None if self._tracker is None else self._tracker.alarm
-        found = describe(scope, self.profile, self.estimator, self._level, self._checked)
+        window = self._checked + 1 if self._check else None
+        found = describe(scope, self.profile, self.estimator, self._level, window)
         return Update(
             sequence=self._sequence,
             classes=self.profile.classes,
             alarm=None if alarm is None else describe_alarm(alarm, self.profile),
-            changed_at=None if alarm is None else alarm.changed_at,
+            changed_at=None if alarm is None else _last_change(alarm),
             bad=self._bad,
             late=self._state.late,
             **found,
         )
 
-    def snapshot(self) -> bytes:
-        """All of the monitor's settings and state in bytes; the profile only by its fingerprint."""
-        fields = {
-            "profile": self.profile.fingerprint,
+    def settings(self) -> dict[str, Any]:
+        """What the monitor was made with, as plain values."""
+        return {
             "window": to_plain(self.window),
             "estimator": to_plain(self.estimator),
             "level": self._level,
@@ -274,6 +287,13 @@ class Monitor:
             "max_rows": self._max_rows,
             "top_k": self._top_k,
             "on_bad": self.entrance.on_bad,
+        }
+
+    def snapshot(self) -> bytes:
+        """All of the monitor's settings and state in bytes; the profile only by its fingerprint."""
+        fields = {
+            "profile": self.profile.fingerprint,
+            **self.settings(),
             "events": self._events,
             "sequence": self._sequence,
             "bad": self._bad,
@@ -334,6 +354,11 @@ class Monitor:
             monitor._tracker.restore(fields["tracker"])
         monitor._state.restore(fields["state"])
         return monitor
+
+
+def _last_change(alarm: Alarm) -> int | None:
+    """Of a change that is likely now, or else of the last one that was proven."""
+    return alarm.last_change if alarm.changed_at is None else alarm.changed_at
 
 
 def check_fingerprint(found: str, profile: SourceProfile) -> None:

@@ -117,9 +117,9 @@ class Tracker:
         return PANE - self.events % PANE
 
     def append(self, rows: Rows) -> bool:
-        """Take rows, no more than there is room for in the pane; return whether it ended.
+        """Take rows, no more than there is room for; return whether the pane is full.
 
-        With the pane's end the mixture is renewed; see `changed`.
+        If so, `end_pane` comes next.
         """
         n = len(rows)
         self._make_room(n)
@@ -228,12 +228,14 @@ class Tracker:
         since = self.events - alarm.changed_at
         if since < _SETTLED or self.events - alarm.raised_at < _SEEN:
             return False
-        if self.memory < _SETTLED:
+        if self.memory < min(_SETTLED, self.reach // 2):
             return False
         # The mixture may still look at rows from before the change; the rung within it does not.
         rung = min(int(np.log2(since / PANE)), RUNGS - 1)
         pane = self.pane(min(PANE << rung, self.reach))
-        prior = EM().estimate_ranked(pane, self._profile, NO_WEIGHTS).prior
+        found = EM().estimate_ranked(pane, self._profile, NO_WEIGHTS).prior
+        # Half a count of each class: a null without some class would forbid it.
+        prior = (len(pane) * found + 0.5) / (len(pane) + 0.5 * len(found))
         alarm.begin(self.events, prior, covariance(pane, self._profile, NO_WEIGHTS, prior))
         return True
 

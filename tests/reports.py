@@ -62,7 +62,7 @@ def simulate(m: int, names: list[str] | None = None, n: int = 8000) -> ReplayRes
         profile = replace(profile, classes=tuple(names))
     monitors = {
         "dressed": Dressed(profile, Sliding(count=1000, every=200), "EM"),
-        "<b>plain</b>": Monitor(profile, Tumbling(count=1000), "EM"),
+        "<b>plain</b>": Monitor(profile, Tumbling(count=1000), "EM", level=None, check=False),
     }
     schedule = Constant().then(Sudden(to={0: 0.6}, at=0)).then(Jumps(pieces=2))
     return replay(monitors, Pool(scores, labels), schedule, n)

@@ -1,5 +1,7 @@
 """Adaptive memory: the invariants of streaming, and the recipe's arithmetic."""
 
+import json
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -329,6 +331,10 @@ def test_memory_of_the_process_does_not_grow() -> None:
         ({"alarm": 1.5}, "alarm: 1.5; use a share"),
         ({"alarm": "loud"}, "alarm: 'loud'; use a share"),
         ({"level": 95}, "level: 95; use a number between 0 and 1"),
+        ({"max_rows": "5"}, "max_rows: '5'; use a whole number"),
+        ({"max_rows": float("nan")}, "max_rows: nan; use a whole number"),
+        ({"top_k": 2.5}, "top_k: 2.5; use a whole number"),
+        ({"window": Adaptive}, "window: .* is no window"),
     ],
 )
 def test_wrong_settings_are_refused(arguments: dict[str, Any], message: str) -> None:
@@ -380,3 +386,90 @@ def joint_alone(state: Any, rows: NDArray[Any], ladder: Any, source: NDArray[Any
     mixtures.end_pane(state, ladder.priors, ladder.sizes, source)
     found: NDArray[Any] = state.estimate.copy()
     return found
+
+
+def test_a_stream_that_becomes_one_class_is_followed() -> None:
+    rng = np.random.default_rng(10)
+    profile = fit_profile(*validation("mnist_mlp", 2000))
+    home = drawn("mnist_mlp", rng.integers(10, size=3000), rng)
+    one = drawn("mnist_mlp", np.full(6000, 3), rng)
+    updates = Monitor(profile).update_many(np.concatenate([home, one, home]))
+    states = [u.alarm for u in updates if u.alarm is not None]
+    assert max(alarm["nulls"] for alarm in states) >= 2
+    assert sum(1 for a, b in pairwise(states) if b["raised"] and not a["raised"]) == 2
+    assert min(states[-1]["null"]) > 0
+
+
+def test_labels_for_scores_keep_the_alarm_and_the_check_in_order() -> None:
+    rng = np.random.default_rng(11)
+    known = rng.integers(3, size=900)
+    told = np.where(rng.random(900) < 0.1, rng.integers(3, size=900), known)
+    profile = fit_profile(np.eye(3)[told], known, kind="probabilities")
+    labels = np.concatenate([rng.integers(3, size=3000), np.full(6000, 1), np.full(6000, 2)])
+    told = np.where(rng.random(15_000) < 0.1, rng.integers(3, size=15_000), labels)
+    updates = Monitor(profile).update_many(np.eye(3)[told])
+    for update in updates:
+        json.dumps(update.to_dict(), allow_nan=False)
+    raised = [u.last for u in updates if u.alarm is not None and u.alarm["raised"]]
+    assert any(last is not None and 9000 <= last < 9500 for last in raised)
+    assert not any(u.check is not None and u.check["flagged"] for u in updates[:3])
+
+
+@pytest.mark.parametrize("top_k", [5, 60])
+def test_the_check_of_cut_rows_says_what_that_of_whole_ones_does(top_k: int) -> None:
+    rng = np.random.default_rng(12)
+
+    def draw(labels: NDArray[Any]) -> NDArray[Any]:
+        return 8.0 * np.eye(60)[labels] + rng.normal(size=(len(labels), 60))
+
+    known = np.concatenate([np.arange(60).repeat(5), rng.integers(60, size=1200)])
+    profile = fit_profile(draw(known), known)
+    (update,) = Monitor(profile, Adaptive(every=2000), top_k=top_k, alarm=None).update_many(
+        draw(rng.integers(60, size=2000))
+    )
+    assert update.check is not None
+    assert update.check["p"] > 1e-3
+
+
+def test_a_short_ladder_finds_one_change_after_the_other() -> None:
+    rng = np.random.default_rng(13)
+    profile = fit_profile(*validation("mnist_mlp", 2000))
+    mixes = ([0.1] * 10, [0.55] + [0.05] * 9, [0.05] * 9 + [0.55], [0.1] * 10)
+    logits = [drawn("mnist_mlp", rng.choice(10, 3000, p=mix), rng) for mix in mixes]
+    updates = Monitor(profile, max_rows=400).update_many(np.concatenate(logits))
+    states = [u.alarm for u in updates if u.alarm is not None]
+    assert sum(1 for a, b in pairwise(states) if b["raised"] and not a["raised"]) == 3
+    assert updates[-1].changed_at is not None
+    assert abs(updates[-1].changed_at - 9000) <= 100  # the last change, though it has settled
+
+
+def test_the_tracker_beside_a_window_sees_all_events_when_a_callback_fails() -> None:
+    scores = np.random.default_rng(14).dirichlet(np.full(3, 0.4), 1000)
+    times = 1e9 + np.arange(1000.0)
+    times[900] -= 500.0
+
+    def fail(*late: object) -> None:
+        raise RuntimeError("no room")
+
+    monitor = Monitor(PROFILE, Tumbling(seconds=100), alarm=0.05, on_late=fail)
+    with pytest.raises(RuntimeError, match="no room"):
+        monitor.update_many(scores, times)
+    assert monitor._tracker is not None
+    assert monitor._tracker.events == monitor.events == 1000
+
+
+def test_the_check_is_there_before_the_first_update() -> None:
+    monitor = Monitor(PROFILE)
+    monitor.update_many(np.random.default_rng(15).dirichlet(np.full(3, 0.4), 120))
+    assert monitor.estimate().check is not None
+
+
+def test_keys_have_one_alarm_each_and_snapshots_of_other_settings_are_refused() -> None:
+    keyed = KeyedMonitor(PROFILE)
+    keyed.update_many(["a"] * 60, np.random.default_rng(16).dirichlet(np.full(3, 0.4), 60))
+    keyed.reset_alarm("a")
+    taken = keyed.monitor("a").snapshot()
+    other = KeyedMonitor(PROFILE, level=None)
+    with pytest.raises(SnapshotError, match=r"its level is 0.95, but all keys here have None"):
+        other.adopt("a", taken)
+    assert "a" not in other

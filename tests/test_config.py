@@ -50,6 +50,8 @@ def test_flags_beat_variables_beat_the_file(empty: Path, monkeypatch: pytest.Mon
         "profile": "default",
         "window": "--window",
         "estimator": "STREAM_LEIP_ESTIMATOR",
+        "level": "default",
+        "alarm": "default",
         "max_rows": str(file),
         "top_k": "default",
         "max_keys": "default",
@@ -73,7 +75,10 @@ def test_the_file_is_named_or_found_here(empty: Path, monkeypatch: pytest.Monkey
     ("text", "says"),
     [
         ("window = ", "not a readable TOML file"),
-        ("windows = 3", "'windows' is no setting of the top table; there are estimator, max_keys"),
+        (
+            "windows = 3",
+            "'windows' is no setting of the top table; there are alarm, estimator",
+        ),
         ("[watches]", r"table \[watches\] is unknown; there are watch"),
         ('[watch]\nstat = "x"', r"'stat' is no setting of table \[watch\]"),
         ('window = "often"', r"window: 'often': length: .* \(from c\.toml\)"),

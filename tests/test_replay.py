@@ -1,6 +1,6 @@
 """Replays: the scores, and what monitors are told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -126,9 +126,20 @@ def test_a_replay_is_what_a_plain_loop_finds(
     assert result.unadapted.accuracy == pytest.approx(sums["unadapted"] / good)
     assert result.with_truth.accuracy == pytest.approx(sums["known"] / good)
     assert track.adapted.log_loss == pytest.approx(sums["loss"] / good, rel=1e-5)
-    assert errors.coverage is None
+    assert errors.coverage == pytest.approx(held(track.points))
     assert track.alarms is None
     assert result.counts["events"] == good + result.counts["bad"]
+
+
+def held(points: Sequence[Point]) -> float:
+    """The share of intervals, of all classes and updates, that the truth is in."""
+    inside = []
+    for point in points:
+        low, high = point.update.low, point.update.high
+        assert low is not None
+        assert high is not None
+        inside.append(np.mean((low <= point.truth) & (point.truth <= high)))
+    return float(np.mean(inside))
 
 
 def test_counts_and_changes(profile: SourceProfile, pool: Pool) -> None:
@@ -182,7 +193,7 @@ def test_records_are_json(profile: SourceProfile, pool: Pool) -> None:
     assert records[0]["number"] == 130
     assert sum(records[0]["truth"]) == pytest.approx(1.0)
     plain = msgspec.json.decode(msgspec.json.encode(result.to_dict()))
-    assert plain["monitors"]["m"]["errors"]["coverage"] is None
+    assert plain["monitors"]["m"]["errors"]["coverage"] == result.tracks["m"].errors.coverage
     assert "with the true mix" in str(result)
 
 

@@ -6,8 +6,9 @@ import sys
 import stream_leip
 
 NAMES = {
-    "Auto", "BBSE", "BadRowsError", "ClassifyAndCount", "EM", "Estimate", "Estimator", "Fading",
-    "Fixed", "InputError", "KeyedMonitor", "LEIP", "MeanPosterior", "Monitor", "ProfileError",
+    "Adaptive", "Auto", "BBSE", "BadRowsError", "ClassifyAndCount", "EM", "Estimate", "Estimator",
+    "Fading", "Fixed", "InputError", "KeyedMonitor", "LEIP", "MeanPosterior", "Monitor",
+    "ProfileError",
     "RLLS", "Share", "Sliding", "SnapshotError", "SourceProfile", "StreamLeipError", "Tumbling",
     "Update", "fit_profile",
 }  # fmt: skip

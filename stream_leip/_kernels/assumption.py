@@ -13,7 +13,7 @@ _NEAREST = 0.05
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST)
-def _load(rows, classes, spread, groups, group_spread, start, size, out):
+def _load(rows, classes, spread, groups, group_spread, members, start, size, out):
     """Rows from `start` on into `out`, an entry for each group and none below the floor."""
     k = rows.shape[1]
     g = group_spread.size
@@ -36,8 +36,9 @@ def _load(rows, classes, spread, groups, group_spread, start, size, out):
         for j in range(k):
             c = classes[i, j]
             out[b, groups[c]] += rows[i, j] - rate * spread[c]
+        # As much as the classes of a group have together where each is at the floor.
         for j in range(g):
-            out[b, j] = max(out[b, j], FLOOR)
+            out[b, j] = max(out[b, j], FLOOR * members[j])
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST)
@@ -56,9 +57,12 @@ def feature_sums(rows, classes, spread, groups, group_spread, centres, factor, o
     about = np.empty((_BLOCK, g))
     plain = np.empty((_BLOCK, g))
     top = np.empty(_BLOCK, np.int64)
+    members = np.zeros(g)
+    for c in groups:
+        members[c] += 1.0
     for start in range(0, n, _BLOCK):
         size = min(_BLOCK, n - start)
-        _load(rows, classes, spread, groups, group_spread, start, size, held)
+        _load(rows, classes, spread, groups, group_spread, members, start, size, held)
         fill_logs(held[:size].ravel(), logs[:size].ravel())
         for b in range(size):
             best = 0

@@ -95,7 +95,6 @@ def _bet_sparse(wager, rows, classes, source, bet):
     for j in range(source.size):
         staked[wager.groups[j]] += bet[j]
     hit = np.empty(groups)
-    odds = 1.0
     for e in range(rows.shape[0]):
         rate = rest_rate(rows, classes, source, e)
         for g in range(groups):
@@ -110,7 +109,6 @@ def _bet_sparse(wager, rows, classes, source, bet):
             by_null += hit[g] * wager.null[g]
             hit[g] *= staked[g]
             by_bet += hit[g]
-        odds *= by_bet / by_null
+        wager.won[0] += np.log(by_bet / by_null)
         for g in range(groups):
             wager.hits[g] += hit[g] / by_bet
-    wager.won[0] += np.log(odds)

@@ -304,7 +304,6 @@ def _bet(wager, rows, bet):
     for j in range(m):
         staked[wager.groups[j]] += bet[j]
     hit = np.empty(groups)
-    odds = 1.0
     for e in range(n):
         hit[:] = 0.0
         for j in range(m):
@@ -316,11 +315,10 @@ def _bet(wager, rows, bet):
             by_null += x * wager.null[g]
             hit[g] = x * staked[g]
             by_bet += hit[g]
-        odds *= by_bet / by_null
+        wager.won[0] += np.log(by_bet / by_null)
         scale = 1.0 / by_bet
         for g in range(groups):
             wager.hits[g] += hit[g] * scale
-    wager.won[0] += np.log(odds)
 
 
 @njit(cache=True, error_model="numpy")

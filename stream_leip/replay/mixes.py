@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 
 from stream_leip.arrays import Vector
+from stream_leip.checks import check_above_zero, check_share
 from stream_leip.errors import InputError
-from stream_leip.replay.checks import check_above_zero, check_share
 
 
 @dataclass(frozen=True)

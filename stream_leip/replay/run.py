@@ -6,11 +6,11 @@ import numpy as np
 
 from stream_leip.adapt import adapt
 from stream_leip.arrays import Labels, Matrix, Rows
+from stream_leip.checks import check_whole
 from stream_leip.errors import BadRowsError, InputError
 from stream_leip.keyed import KeyedMonitor
 from stream_leip.monitor import Monitor
 from stream_leip.profile import SourceProfile
-from stream_leip.replay.checks import check_whole
 from stream_leip.replay.judging import AlarmScore, EstimateScore, PredictionScore
 from stream_leip.replay.pool import Pool
 from stream_leip.replay.result import Point, ReplayResult, Track

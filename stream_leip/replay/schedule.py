@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_leip.arrays import Matrix, Vector, is_number
+from stream_leip.checks import check_above_zero, check_from_zero, check_whole
 from stream_leip.errors import InputError
-from stream_leip.replay.checks import check_above_zero, check_from_zero, check_whole
 
 # A step of the mix this large, in total variation, is a change point where two stretches meet.
 SHARP = 0.02

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_leip.arrays import Matrix, Vector
+from stream_leip.checks import check_above_zero, check_share, check_whole
 from stream_leip.errors import InputError
-from stream_leip.replay.checks import check_above_zero, check_share, check_whole
 from stream_leip.replay.mixes import Dirichlet, Mix, check_class, resolve
 from stream_leip.replay.schedule import Plan, Schedule, place_in
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_leip.arrays import Kind, Labels, Matrix, Scores, Vector
+from stream_leip.checks import check_above_zero, check_share, check_whole
 from stream_leip.errors import InputError
-from stream_leip.replay.checks import check_above_zero, check_share, check_whole
 from stream_leip.replay.mixes import check_mix
 from stream_leip.replay.pool import Pool
 from stream_leip.replay.schedule import Plan, Schedule

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_leip.arrays import Kind, Labels, Matrix, Scores
-from stream_leip.replay.checks import check_above_zero, check_from_zero
+from stream_leip.checks import check_above_zero, check_from_zero
 from stream_leip.replay.schedule import place_in
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from stream_leip.arrays import Matrix, Vector
+from stream_leip.checks import check_above_zero, check_from_zero, check_share
 from stream_leip.errors import InputError
-from stream_leip.replay.checks import check_above_zero, check_from_zero, check_share
 from stream_leip.replay.mixes import check_mix
 from stream_leip.replay.schedule import Plan, Schedule
 from stream_leip.replay.schedules import even_flips, random_flips

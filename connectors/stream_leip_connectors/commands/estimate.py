@@ -143,7 +143,13 @@ def estimates_table(
             columns["high"] = update.high if update.high is not None else update.low
     table = Table(title=title, title_justify="left")
     for name in ("class", *columns):
-        table.add_column(name, justify="left" if name == "class" else "right")
+        # On a narrow terminal figures may lose a digit, but a class keeps its name.
+        table.add_column(
+            name,
+            justify="left" if name == "class" else "right",
+            min_width=min(20, max(map(len, profile.classes))) if name == "class" else None,
+            overflow="fold" if name == "class" else "ellipsis",
+        )
     for j, name in enumerate(profile.classes):
         table.add_row(escape(name), *(f"{column[j]:.3f}" for column in columns.values()))
     return table

@@ -26,5 +26,5 @@ def check_from_zero(name: str, value: object) -> None:
 
 def check_whole(name: str, value: object, least: int = 1) -> None:
     """Refuse a setting that is not a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name}: {value!r}; use a whole number of at least {least}")
