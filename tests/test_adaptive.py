@@ -420,7 +420,8 @@ def test_the_check_of_cut_rows_says_what_that_of_whole_ones_does(top_k: int) -> 
     rng = np.random.default_rng(12)
 
     def draw(labels: NDArray[Any]) -> NDArray[Any]:
-        return 8.0 * np.eye(60)[labels] + rng.normal(size=(len(labels), 60))
+        logits: NDArray[Any] = 8.0 * np.eye(60)[labels] + rng.normal(size=(len(labels), 60))
+        return logits
 
     known = np.concatenate([np.arange(60).repeat(5), rng.integers(60, size=1200)])
     profile = fit_profile(draw(known), known)
