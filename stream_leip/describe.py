@@ -38,7 +38,8 @@ def describe(
             "reason": "no rows in scope",
         }
     leip = LEIP().estimate_ranked(pane, profile, weights)
-    em = EM().estimate_ranked(pane, profile, weights)
+    start = None if scope.tracked is None else scope.tracked.prior
+    em = EM().estimate_ranked(pane, profile, weights, start)
     size = effective_size(len(pane), weights if len(weights) else None)
     name, reason, chosen = _chosen(estimator, pane, profile, weights, size, leip, em)
     events, details = pane.events, leip.details

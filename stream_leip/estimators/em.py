@@ -69,9 +69,15 @@ class EM:
         scope = check_scope(rows, profile, weights, start)
         return self._search(scope.rows, ALL_CLASSES, profile, scope.weights, scope.start)
 
-    def estimate_ranked(self, ranked: Ranked, profile: SourceProfile, weights: Vector) -> Estimate:
+    def estimate_ranked(
+        self,
+        ranked: Ranked,
+        profile: SourceProfile,
+        weights: Vector,
+        start: Vector | None = None,
+    ) -> Estimate:
         """Estimate from rows that were checked before, as a pane's are; empty for no weights."""
-        return self._search(ranked.rows, ranked.classes, profile, weights, None)
+        return self._search(ranked.rows, ranked.classes, profile, weights, start)
 
     def _search(
         self,
