@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format lock bench clean
+.PHONY: help demo test test-slow lint format docs lock bench clean
 
 ARGS ?=
 # The first of these that is new enough; empty when there is none.
@@ -39,9 +39,13 @@ format: $(VENV_READY) ## mend what ruff can mend
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
+docs: $(VENV_READY) ## build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)  # with --quiet it would count no warnings
+	@echo "open site/index.html"
+
 lock: $(UV_READY) ## rewrite requirements.lock after a change of pyproject.toml
 	@$(UV) pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
-		--all-extras --group dev --group bench --no-emit-index-url \
+		--all-extras --group dev --group bench --group docs --no-emit-index-url \
 		--custom-compile-command "make lock" --quiet --output-file requirements.lock $(ARGS)
 	@echo "requirements.lock written"
 
@@ -50,7 +54,7 @@ bench: ## say how to run the benchmarks
 	@echo "Set up once with 'make test', then for example: $(BIN)/python -m benchmarks.estimators --quick"
 
 clean: ## remove the environments, caches and builds
-	@rm -rf .venv .uv dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .uv dist build site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 define CHECK_PYTHON
