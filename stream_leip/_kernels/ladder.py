@@ -27,6 +27,8 @@ _FLOOR = 1e-6
 # How far, in all, a rung's log-likelihood may be from its maximum: hundredths of its own noise.
 _ENOUGH = 1e-4
 _PASSES = 200
+# With many classes passes are dear; a rung goes on the next time from where it came to.
+_FEW_PASSES = 6
 
 
 class Ladder(NamedTuple):
@@ -325,7 +327,8 @@ def renew(ladder, rows, classes, keys, labels, first, reach, how):
             part = begin - first
             ladder.priors[k] = climb_by_steps(
                 rows[part:], classes[part:] if classes.size > 0 else classes, how.spread,
-                how.source, 0.98 * ladder.priors[k] + 0.02 * how.source, _ENOUGH / n, _PASSES,
+                how.source, 0.98 * ladder.priors[k] + 0.02 * how.source, _ENOUGH / n,
+                _PASSES if n <= _SHORT and ladder.bends.shape[1] > 0 else _FEW_PASSES,
             )  # fmt: skip
         else:
             ladder.priors[k] = _em(rows, classes, first, begin, k, ladder, how)
