@@ -6,7 +6,8 @@ import numpy as np
 
 from stream_leip import binary
 from stream_leip._kernels import alarm as kernel
-from stream_leip._kernels.mixture import PANE, Wager
+from stream_leip._kernels.mixture import PANE
+from stream_leip._kernels.wager import Wager
 from stream_leip.arrays import Matrix, Vector
 
 # The warning's threshold, a logarithm, and the part of the mixes that the validation set allows

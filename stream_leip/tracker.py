@@ -12,7 +12,8 @@ from stream_leip._kernels import ladder as ladders
 from stream_leip._kernels import mixture as mixtures
 from stream_leip._kernels.joint import take_sparse
 from stream_leip._kernels.labels import INDEX
-from stream_leip._kernels.mixture import EXPERTS, PANE, RUNGS, Wager
+from stream_leip._kernels.mixture import EXPERTS, PANE, RUNGS
+from stream_leip._kernels.wager import Wager, no_wager
 from stream_leip.alarm import MOST_STARTS, Alarm
 from stream_leip.arrays import Matrix, Rows, Vector
 from stream_leip.errors import InputError
@@ -99,7 +100,7 @@ class Tracker:
         self._source = profile.soft_prior
         self._mixture = mixtures.fresh(self._source, joint_only=top_k is not None)
         self._ladder = ladders.fresh(self._source)
-        self._wager = mixtures.no_wager()
+        self._wager = no_wager()
         self.alarm: Alarm | None = None
         if alarm is not None:
             self._wager = _wager(profile)
@@ -246,7 +247,7 @@ class Tracker:
         if over:
             mixture = mixtures.Mixture(*(each.copy() for each in mixture))
             ladder = ladders.Ladder(*(each.copy() for each in ladder))
-            self._judge(mixture, ladder, mixtures.no_wager(), self._n - over)
+            self._judge(mixture, ladder, no_wager(), self._n - over)
         return self._components(mixture, ladder)
 
     def _components(self, mixture: mixtures.Mixture, ladder: ladders.Ladder) -> Tracked:

@@ -26,6 +26,7 @@ from stream_leip import (
 )
 from stream_leip._kernels import mixture as mixtures
 from stream_leip._kernels.likelihood import maximise
+from stream_leip._kernels.wager import no_wager
 from stream_leip.tracker import Tracker
 from tests.data import load, validation
 from tests.references_adaptive import experts, lazy_bank, track
@@ -178,7 +179,7 @@ def test_the_mixture_equals_the_recipe_on_the_same_estimates(name: str) -> None:
     state = mixtures.fresh(source)
     for pane, priors in enumerate(bank):
         part = rows[50 * pane : 50 * pane + 50]
-        mixtures.take(state, mixtures.no_wager(), part, source)
+        mixtures.take(state, no_wager(), part, source)
         sizes = np.minimum(50.0 * 2.0 ** np.arange(10), 50.0 * (pane + 1))
         mixtures.end_pane(state, priors, sizes, source)
         np.testing.assert_allclose(state.estimate, expected[pane], atol=1e-9)

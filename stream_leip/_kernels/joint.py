@@ -20,6 +20,7 @@ from stream_leip._kernels.mixture import (
     restart,
     reweigh,
 )
+from stream_leip._kernels.wager import bet_on_entries
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST)
@@ -47,7 +48,7 @@ def take_sparse(state, wager, rows, classes, source):
         active = block + 2
         factors[:] = 1.0
         end = min(begin + BLOCK, n)
-        _bet_sparse(wager, rows[begin:end], classes[begin:end], source, bet)
+        bet_on_entries(wager, rows[begin:end], classes[begin:end], source, bet)
         for e in range(begin, end):
             rate = rest_rate(rows, classes, source, e)
             by_joint = rate
@@ -83,32 +84,3 @@ def _rescale(counts, scale):
         for k in range(scale.size):
             counts[j, k] *= scale[k]
     scale[:] = 1.0
-
-
-@njit(cache=True, error_model="numpy", fastmath=FAST)
-def _bet_sparse(wager, rows, classes, source, bet):
-    """Bet on rows against the null."""
-    groups = wager.null.size
-    if groups == 0:
-        return
-    staked = np.zeros(groups)
-    for j in range(source.size):
-        staked[wager.groups[j]] += bet[j]
-    hit = np.empty(groups)
-    for e in range(rows.shape[0]):
-        rate = rest_rate(rows, classes, source, e)
-        for g in range(groups):
-            hit[g] = rate
-        for h in range(rows.shape[1]):
-            c = classes[e, h]
-            g = wager.groups[c]
-            hit[g] += (rows[e, h] - rate * source[c]) / wager.source[g]
-        by_bet = 0.0
-        by_null = 0.0
-        for g in range(groups):
-            by_null += hit[g] * wager.null[g]
-            hit[g] *= staked[g]
-            by_bet += hit[g]
-        wager.won[0] += np.log(by_bet / by_null)
-        for g in range(groups):
-            wager.hits[g] += hit[g] / by_bet

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from stream_leip._kernels.fast import FAST
+from stream_leip._kernels.wager import bet_on
 
 PANE = 50
 BLOCK = 10
@@ -63,38 +64,6 @@ class Mixture(NamedTuple):
     seen: Any
     estimate: Any
     panes: Any
-
-
-class Wager(NamedTuple):
-    """What betting against "no change" has won; kernels change it in place. Empty for no alarm.
-
-    The bet is what the mixture predicts without the source expert. Classes may be grouped; a group
-    is bet on as one, with the source's proportions inside.
-
-    Parameters
-    ----------
-    groups
-        The group of each class.
-    source
-        The source prior of each group.
-    null
-        The mix that "no change" means, by group.
-    won
-        The sum over events of log x·bet / x·null.
-    hits
-        The sum of bet ∘ x / x·bet.
-    """
-
-    groups: Any
-    source: Any
-    null: Any
-    won: Any
-    hits: Any
-
-
-def no_wager() -> Wager:
-    """For streams without an alarm."""
-    return Wager(np.empty(0, np.int64), np.empty(0), np.empty(0), np.zeros(1), np.empty(0))
 
 
 def fresh(source: Any, joint_only: bool = False) -> Mixture:
@@ -251,7 +220,7 @@ def take(state, wager, rows, source):
         factors[:] = 1.0
         joint_factor = 1.0
         each_factor = 1.0
-        _bet(wager, rows[begin : begin + BLOCK], bet)
+        bet_on(wager, rows[begin : begin + BLOCK], bet)
         for e in range(begin, min(begin + BLOCK, n)):
             by_joint = 0.0
             by_each = 0.0
@@ -291,34 +260,6 @@ def take(state, wager, rows, source):
                 state.seen[k] += 1.0
         _weigh_layers(state.layers, joint_factor, each_factor)
         reweigh(state, factors)
-
-
-@njit(cache=True, error_model="numpy", fastmath=FAST)
-def _bet(wager, rows, bet):
-    """Bet on rows against the null."""
-    groups = wager.null.size
-    if groups == 0:
-        return
-    n, m = rows.shape
-    staked = np.zeros(groups)
-    for j in range(m):
-        staked[wager.groups[j]] += bet[j]
-    hit = np.empty(groups)
-    for e in range(n):
-        hit[:] = 0.0
-        for j in range(m):
-            hit[wager.groups[j]] += rows[e, j]
-        by_bet = 0.0
-        by_null = 0.0
-        for g in range(groups):
-            x = hit[g] / wager.source[g]
-            by_null += x * wager.null[g]
-            hit[g] = x * staked[g]
-            by_bet += hit[g]
-        wager.won[0] += np.log(by_bet / by_null)
-        scale = 1.0 / by_bet
-        for g in range(groups):
-            wager.hits[g] += hit[g] * scale
 
 
 @njit(cache=True, error_model="numpy")
