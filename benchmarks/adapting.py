@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks.datasets import Data, Scored, load
 from benchmarks.reporting import Report, Step, context, steps
-from stream_leip import Monitor, Sliding, SourceProfile, Tumbling, fit_profile
+from stream_leip import Adaptive, Monitor, Sliding, SourceProfile, Tumbling, fit_profile
 from stream_leip.adapt import adapt
 from stream_leip.arrays import Labels, Matrix, Rows, Vector
 from stream_leip.windows import Window
@@ -30,6 +30,7 @@ STRONG = 0.1
 MOST_LOST = 0.1
 NAMES = {Data.MNIST: "MNIST", Data.CIFAR10: "CIFAR-10"}
 WINDOWS: dict[str, Window] = {
+    "Adaptive()": Adaptive(),
     "Tumbling(200)": Tumbling(count=200),
     "Tumbling(1000)": Tumbling(count=1000),
     "Sliding(1000, 100)": Sliding(count=1000, every=100),
@@ -75,7 +76,7 @@ def draw(scored: Scored, mixes: Matrix, rng: np.random.Generator) -> Stream:
 
 def replay(stream: Stream, profile: SourceProfile, window: Window) -> Labels:
     """Adapt each chunk with the monitor as it stands, then feed it; the labels predicted."""
-    monitor = Monitor(profile, window)
+    monitor = Monitor(profile, window, level=None, alarm=None, check=False)
     found: list[Labels] = []
     for logits, _ in stream.chunks():
         found.append(monitor.adapt(logits).argmax(axis=1))
