@@ -7,6 +7,11 @@ from typing import NamedTuple
 import pytest
 from hypothesis import settings
 
+# One thread here and in every process that a test starts: BLAS sums in another order with another
+# number of them, and the benchmarks that some tests import would set it for the others alone.
+for _library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+    os.environ[f"{_library}_NUM_THREADS"] = "1"
+
 pytest_plugins = ["pytester"]
 
 settings.register_profile("default", deadline=None, print_blob=True)
