@@ -48,10 +48,11 @@ def folder(tmp_path: Path, profile: SourceProfile) -> Path:
 def undisturbed(folder: Path, arguments: list[str]) -> str:
     whole = write(folder / "whole.jsonl", EVENTS)
     # A process like those that are compared with it: last digits depend on how kernels were loaded.
-    command = [COMMAND, "watch", whole, *arguments]
+    command = [str(COMMAND), "watch", str(whole), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr  # two lines are bad
-    return done.stdout
+    printed: str = done.stdout
+    return printed
 
 
 def start(folder: Path, *arguments: str, **streams: Any) -> "subprocess.Popen[bytes]":

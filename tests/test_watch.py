@@ -330,6 +330,7 @@ def test_stdin_is_read_to_its_end(folder: Path, profile: SourceProfile) -> None:
     updates = Monitor(profile).update_many(LOGITS)
     assert [update["last"] for update in found(done)] == [update.last for update in updates]
     for line, update in zip(found(done), updates, strict=True):
+        assert update.prior is not None
         np.testing.assert_allclose(line["prior"], update.prior, rtol=1e-9)
     assert "event 2999, memory" in done.stderr
 
