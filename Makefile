@@ -69,7 +69,8 @@ $(VENV_READY): requirements.lock pyproject.toml $(UV_READY)
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@echo "Compiling the kernels, once, about a minute ..."
-	@$(BIN)/stream-leip replay --events 3000 --no-report --json >/dev/null 2>&1
+	@$(BIN)/stream-leip replay --events 3000 --no-report --json >/dev/null 2>&1 || { \
+		echo "The kernels did not compile. See why: $(BIN)/stream-leip replay --events 3000 --no-report" >&2; exit 1; }
 	@touch $@
 
 .uv/bin/uv: requirements.lock

@@ -47,7 +47,7 @@ def folder(tmp_path: Path, profile: SourceProfile) -> Path:
 
 def undisturbed(folder: Path, arguments: list[str]) -> str:
     whole = write(folder / "whole.jsonl", EVENTS)
-    # A process like those that are compared with it: last digits depend on how kernels were loaded.
+    # A process like those compared with it: last digits were seen to differ from this one's.
     command = [str(COMMAND), "watch", str(whole), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr  # two lines are bad
