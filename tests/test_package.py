@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 def run(*command: str | Path, cwd: Path) -> str:
     """Run a command, and show what it said when it fails."""
     environment = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    environment["NUMBA_OPT"] = "0"  # what is compiled here runs once
     done = subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )

@@ -17,7 +17,7 @@ _ROUNDS = 20
 _EXACT = 1e-3
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _left(hits, spread, u, away):
     """-Σ hits·log(1 + away) with away = spread·u, or infinity where a share would be negative."""
     out = 0.0
@@ -32,7 +32,7 @@ def _left(hits, spread, u, away):
     return out
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _solve(matrix, ridge, b, lower, out):
     """Solve (matrix + ridge) out = b; return out' (matrix + ridge)⁻¹ out."""
     k = b.size
@@ -61,7 +61,7 @@ def _solve(matrix, ridge, b, lower, out):
     return across
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _within(matrix, b, radius, lower, out):
     """The minimum of out' matrix out / 2 - b·out over the ball of a squared radius."""
     ridge = 1e-9 * np.trace(matrix) + 1e-12
@@ -75,7 +75,7 @@ def _within(matrix, b, radius, lower, out):
         across = _solve(matrix, ridge, b, lower, out)
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def least_left(hits, events, null, spread, radius):
     """The minimum of `_left` over u·u ≤ radius, a convex problem, by Newton's method."""
     m, k = spread.shape

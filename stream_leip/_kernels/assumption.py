@@ -12,7 +12,7 @@ _BLOCK = 64
 _NEAREST = 0.05
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _load(rows, classes, spread, groups, group_spread, members, start, size, out):
     """Rows from `start` on into `out`, an entry for each group and none below the floor."""
     k = rows.shape[1]

@@ -24,7 +24,7 @@ def by_class(rows):
     return out
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def column_gradient(columns, weights, prior, source, out):
     """The same as `likelihood.gradient`, over all rows: loops over rows vectorise whatever m is."""
     m, n = columns.shape

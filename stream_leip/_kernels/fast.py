@@ -1,4 +1,7 @@
 """Which liberties a kernel's arithmetic may take."""
 
 # Sums may be reordered so that they vectorise; NaN and infinity keep their meaning.
+# A kernel that does so, itself or in a call, has `forceinline=True` where another kernel calls it.
+# Else the two have a compiled copy each, with sums in orders of their own, and which of them runs
+# depends on what the process loaded first: last digits would differ between processes.
 FAST = {"reassoc", "contract", "arcp", "nsz"}

@@ -150,7 +150,7 @@ def class_means(rows, labels, prior, source):
     return out / source
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _fall(r, weights, t, limit):
     """-2 Σ w·log(1 + t·r) less `limit`, and its slope."""
     n = r.size
@@ -178,7 +178,7 @@ def _fall(r, weights, t, limit):
     return -2.0 * s - limit, -2.0 * slope
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", forceinline=True)
 def reach(r, weights, limit, cap):
     """The largest t up to `cap` with -2 Σ w·log(1 + t·r) ≤ `limit`, by safeguarded Newton steps.
 

@@ -106,7 +106,7 @@ def quantile(keys, begin, place):
     return low + (np.float64(_top(before)) - low) * (place - below), behind
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", forceinline=True)
 def _best(rows, classes, spread, i, ratio, widest):
     """The class of row i's largest updated posterior, the first of equals; -1 if all are zero.
 
@@ -169,7 +169,7 @@ def confident(labels, weights, keys, behind, threshold, counts):
     return behind
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", forceinline=True)
 def relabel(rows, classes, spread, labels, weights, keys, ordered, behind, source, counts, final):
     """Label the rows from `behind` on in order, then all of them, and count these labels.
 

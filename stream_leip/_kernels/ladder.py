@@ -13,7 +13,7 @@ from numba import njit
 
 from stream_leip._kernels import labels as ranking
 from stream_leip._kernels.fast import FAST
-from stream_leip._kernels.likelihood import climb_by_steps, maximise
+from stream_leip._kernels.likelihood import climb_by_steps
 from stream_leip._kernels.mixture import PANE, RUNGS
 
 RENEW = 32  # a rung is estimated anew when one in so many of its rows is new
@@ -101,7 +101,7 @@ class Estimation(NamedTuple):
     smoothing: float
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", forceinline=True)
 def leip(rows, classes, keys, labels, how):
     """LEIP's prior of rows in order of arrival, whose keys have a confidence and no place yet."""
     n = rows.shape[0]
@@ -130,7 +130,7 @@ def leip(rows, classes, keys, labels, how):
     return final / final.sum()
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _gather(rows, source, base, sign, slope, bend):
     """Add (or take off) what rows have of the sums at `base`.
 
@@ -165,7 +165,7 @@ def _gather(rows, source, base, sign, slope, bend):
                 bend[j, k] += sign * total
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _factor(slope, bend, base, n, lower):
     """Cholesky factor of n - slope + root(base) bend root(base); False where it has none."""
     m = base.size
@@ -186,7 +186,7 @@ def _factor(slope, bend, base, n, lower):
     return True
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _move(lower, base, prior, slope, n):
     """Move a prior to where the expected counts, linear from it on, are n times it."""
     m = base.size
@@ -208,7 +208,7 @@ def _move(lower, base, prior, slope, n):
     return out
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _slope(rows, source, prior, out):
     """Sums of x / x·prior."""
     n, m = rows.shape
@@ -225,7 +225,7 @@ def _slope(rows, source, prior, out):
         out[j] /= source[j]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", forceinline=True)
 def _polish(rows, source, lower, base, prior, enough):
     """Move a prior on with the slope at the base, until expected counts are as good as n times it.
 
@@ -249,9 +249,12 @@ def _polish(rows, source, lower, base, prior, enough):
     return -first
 
 
-@njit(cache=True, error_model="numpy")
-def _em(rows, none, first, begin, k, ladder, how):
-    """EM's prior of the rows from event `begin` on; the first row here is event `first`."""
+@njit(cache=True, error_model="numpy", forceinline=True)
+def _em(rows, first, begin, k, ladder, how):
+    """Set a rung to EM's prior of the rows from event `begin` on, if its sums lead there.
+
+    The first row here is event `first`.
+    """
     end = first + rows.shape[0]
     n = end - begin
     m = how.source.size
@@ -282,22 +285,19 @@ def _em(rows, none, first, begin, k, ladder, how):
         prior = _move(lower, base, base, slope, n)
         away = ((prior - base) ** 2 / base).sum()
         if ladder.curves[k] * away <= enough:
-            return prior
+            ladder.priors[k] = prior
+            return True
         if away <= _FAR:
             # Sums at a better base would cost four times what moving on from here does.
             off = _polish(rows[begin - first :], how.source, lower, base, prior, enough)
             ladder.curves[k] = abs(off) / away
             if off >= 0.0:
-                return prior
+                ladder.priors[k] = prior
+                return True
         ladder.bases[k] = prior
         stale = True
     span[1] = span[0]
-    start = 0.98 * ladder.priors[k] + 0.02 * how.source
-    prior, _, _ = maximise(
-        rows[begin - first :], none, how.source, np.empty(0), how.source, start, _ENOUGH / n,
-        _PASSES,
-    )  # fmt: skip
-    return prior
+    return False
 
 
 @njit(cache=True, error_model="numpy")
@@ -308,6 +308,7 @@ def renew(ladder, rows, classes, keys, labels, first, reach, how):
     """
     events = first + rows.shape[0]
     held = min(events, reach)
+    summed = classes.size == 0 and ladder.bends.shape[1] > 0
     for k in range(RUNGS):
         n = min(held, PANE << k)
         ladder.sizes[k] = n
@@ -323,12 +324,10 @@ def renew(ladder, rows, classes, keys, labels, first, reach, how):
                 rows[part:], classes[part:] if classes.size > 0 else classes, keys[part:],
                 labels[part:], how,
             )  # fmt: skip
-        elif classes.size > 0 or ladder.bends.shape[1] == 0 or n <= _SHORT:
+        elif not (n > _SHORT and summed and _em(rows, first, begin, k, ladder, how)):
             part = begin - first
             ladder.priors[k] = climb_by_steps(
                 rows[part:], classes[part:] if classes.size > 0 else classes, how.spread,
                 how.source, 0.98 * ladder.priors[k] + 0.02 * how.source, _ENOUGH / n,
-                _PASSES if n <= _SHORT and ladder.bends.shape[1] > 0 else _FEW_PASSES,
+                _PASSES if summed or (n <= _SHORT and how.source.size <= FEW) else _FEW_PASSES,
             )  # fmt: skip
-        else:
-            ladder.priors[k] = _em(rows, classes, first, begin, k, ladder, how)

@@ -17,7 +17,7 @@ _FINER = 8
 _ROUNDS = 30
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def gradient(rows, columns, classes, spread, weights, prior, source, step, out):
     """Fill `out` with mean x / (x·prior) over every `step`-th row; return the smallest x·prior.
 
@@ -52,7 +52,7 @@ def gradient(rows, columns, classes, spread, weights, prior, source, step, out):
     return smallest
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def rest_rate(rows, classes, spread, i):
     """What one unit of `spread` has of row i's mass, for the classes that are not in the row."""
     mass = 1.0
@@ -63,7 +63,7 @@ def rest_rate(rows, classes, spread, i):
     return max(mass, 0.0) / others if others > 1e-12 else 0.0
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _sparse_gradient(rows, classes, spread, weights, prior, source, step, out):
     n, k = rows.shape
     weighted = weights.size > 0
@@ -94,7 +94,7 @@ def _sparse_gradient(rows, classes, spread, weights, prior, source, step, out):
     return smallest
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def curvature(rows, classes, spread, weights, prior, source, step):
     """Mean of x x' / (x·prior)² over every `step`-th row: minus the Hessian."""
     if classes.size > 0:
@@ -130,7 +130,7 @@ def curvature(rows, classes, spread, weights, prior, source, step):
     return out
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _sparse_curvature(rows, classes, spread, weights, prior, source, step):
     """The same from a row's few entries: beside them x is rate·spread, which is of low rank."""
     n, k = rows.shape
@@ -235,7 +235,7 @@ def _newton_target(prior, g, scaled, free):
     return target / size if size > 0.0 else prior
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", forceinline=True)
 def _accelerate(rows, columns, classes, spread, weights, source, prior, g, tolerance, passes, step):
     """EM with SQUAREM's extrapolation, in place, until certified, slow or out of passes.
 
@@ -272,7 +272,7 @@ def _accelerate(rows, columns, classes, spread, weights, source, prior, g, toler
     return used
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", forceinline=True)
 def _climb(
     rows, columns, classes, spread, weights, source, start, tolerance, passes, step, coarse, newton
 ):
@@ -288,41 +288,20 @@ def _climb(
     ahead = np.empty(m)
     gradient(rows, columns, classes, spread, weights, prior, source, step, g)
     used = 1
-    if not newton:
-        used += _accelerate(
-            rows,
-            columns,
-            classes,
-            spread,
-            weights,
-            source,
-            prior,
-            g,
-            tolerance,
-            passes - used,
-            step,
-        )
     gap = g.max() - 1.0
     scaled = np.empty((m, m))
     free = np.ones(m, np.bool_)
     stale = True
+    # The curvature of fewer rows than classes is singular, and passes over them are cheap.
+    few = rows.shape[0] < m
     while gap > tolerance and used < passes:
-        if rows.shape[0] < m:
-            # The curvature of fewer rows than classes is singular, and passes over them are cheap.
+        if few or not newton:
+            left = passes - used
             used += _accelerate(
-                rows,
-                columns,
-                classes,
-                spread,
-                weights,
-                source,
-                prior,
-                g,
-                tolerance,
-                passes - used,
-                step,
+                rows, columns, classes, spread, weights, source, prior, g, tolerance, left, step
             )
             gap = g.max() - 1.0
+            newton = True
             continue
         if stale:
             scaled = _scaled(
@@ -330,28 +309,27 @@ def _climb(
             )
         candidate = _newton_target(prior, g, scaled, free)
         accepted = False
-        for _ in range(2):
+        for attempt in range(3):
             slope = np.dot(g, candidate - prior)
-            if slope > 0.0:
+            if slope > 0.0 or attempt == 2:
                 smallest = gradient(
                     rows, columns, classes, spread, weights, candidate, source, step, ahead
                 )
                 used += 1
                 accepted = (
-                    smallest > 0.0
+                    attempt < 2
+                    and smallest > 0.0
                     and np.isfinite(ahead.max())
                     and np.dot(ahead, candidate - prior) >= -0.5 * slope
                 )
-            if accepted:
+            if accepted or attempt == 2:
                 break
-            # What overshoots is most often a class sent to zero at once: a tenth is near enough.
-            candidate = np.maximum(candidate, 0.1 * prior)
+            if attempt == 0:
+                # What overshoots is most often a class sent to zero at once: a tenth is near.
+                candidate = np.maximum(candidate, 0.1 * prior)
+            else:
+                candidate = np.maximum(prior, 1e-9) * g
             candidate /= candidate.sum()
-        if not accepted:
-            candidate = np.maximum(prior, 1e-9) * g
-            candidate /= candidate.sum()
-            gradient(rows, columns, classes, spread, weights, candidate, source, step, ahead)
-            used += 1
         prior = candidate
         g[:] = ahead
         better = g.max() - 1.0
@@ -362,7 +340,7 @@ def _climb(
     return prior, gap, used
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", forceinline=True)
 def maximise(rows, classes, spread, weights, source, start, tolerance, passes):
     """The prior of greatest likelihood, the gap that certifies it, and the passes over the rows.
 
@@ -381,24 +359,23 @@ def maximise(rows, classes, spread, weights, source, start, tolerance, passes):
     newton = False
     prior = start
     used = 0
-    while step > 1:
-        enough = max(tolerance, 0.1 / np.sqrt(n // step))
-        prior, _, more = _climb(
-            rows, nothing, classes, spread, weights, source, prior, enough, passes, step, coarse,
-            newton,
+    while True:
+        whole = step == 1
+        enough = tolerance if whole else max(tolerance, 0.1 / np.sqrt(n // step))
+        prior, gap, more = _climb(
+            rows, columns if whole else nothing, classes, spread, weights, source, prior, enough,
+            passes, step, coarse, newton,
         )  # fmt: skip
-        prior = (1.0 - 1e-6) * prior + 1e-6 * start
         used += more // step
+        if whole:
+            return prior, gap, used
+        prior = (1.0 - 1e-6) * prior + 1e-6 * start
         newton = True
         coarse = step
         step //= _FINER
-    prior, gap, more = _climb(
-        rows, columns, classes, spread, weights, source, prior, tolerance, passes, 1, coarse, newton
-    )
-    return prior, gap, used + more
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", forceinline=True)
 def climb_by_steps(rows, classes, spread, source, start, tolerance, passes):
     """The prior of greatest likelihood by EM steps alone, for more classes than Newton's can do."""
     none = np.empty(0)

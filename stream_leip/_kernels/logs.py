@@ -9,7 +9,7 @@ _ROOT_HALF = 0x3F3504F3
 _LN2 = 0.6931471805599453
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def fill_logs(values, out):
     """Natural logarithms of positive, normal float32 `values`, to 1e-10; both arrays are flat.
 

@@ -90,7 +90,7 @@ def fresh(source: Any, joint_only: bool = False) -> Mixture:
     )
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def predict(state, source, joint, each, mixed, bet):
     """Fill what the joint unit, the classes and both predict, and the bet: both less the source."""
     m = source.size
@@ -130,7 +130,7 @@ def predict(state, source, joint, each, mixed, bet):
         mixed[j] = state.layers[0] * joint[j] + state.layers[1] * each[j]
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def begin_pane(state, source):
     """Pass the last pane's restarts on, let weights climb the ladder, and change at their rates."""
     m = source.size
@@ -274,7 +274,7 @@ def restart(state, block):
             w[CARRIED + 1 + block] += moved * mass
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def reweigh(state, factors):
     """Multiply the weights of each unit's experts, whatever their rate, and normalise."""
     for u in range(state.weights.shape[0]):

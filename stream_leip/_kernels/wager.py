@@ -41,7 +41,7 @@ def no_wager() -> Wager:
     return Wager(np.empty(0, np.int64), np.empty(0), np.empty(0), np.zeros(1), np.empty(0))
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def bet_on(wager, rows, bet):
     """Bet on rows against the null."""
     groups = wager.null.size
@@ -69,7 +69,7 @@ def bet_on(wager, rows, bet):
             wager.hits[g] += hit[g] * scale
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def bet_on_entries(wager, rows, classes, source, bet):
     """The same for rows that keep their largest entries only."""
     groups = wager.null.size
