@@ -24,10 +24,10 @@ demo: $(VENV_READY) ## replay a drift, and draw report.html
 	@$(BIN)/stream-leip replay $(ARGS)
 
 test: $(VENV_READY) ## run the tests and doctests
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -n auto --dist worksteal $(ARGS)
 
 test-slow: $(VENV_READY) ## run only the slow statistical tests
-	@$(BIN)/pytest -m slow $(ARGS)
+	@$(BIN)/pytest -n auto --dist worksteal -m slow $(ARGS)
 
 lint: $(VENV_READY) ## ruff, mypy strict and the import contracts
 	@$(BIN)/ruff check .
