@@ -104,12 +104,7 @@ class Alarm:
             return False
         before = self.warning, self.raised
         panes = (events - self.origin) // PANE
-        lowest = self._starts.won[: self._starts.n[0]].min()
-        if self.wager.won[0] - lowest >= WARNING:
-            self._judge(events, panes)
-        else:
-            self.value = 0.0
-            self._stand_down()
+        self._judge(events, panes)
         kernel.add_start(self._starts, panes, self.wager.won, self.wager.hits)
         return before != (self.warning, self.raised)
 
@@ -119,9 +114,10 @@ class Alarm:
 
     def _judge(self, events: int, panes: int) -> None:
         starts = self._starts
-        values = kernel.log_values(starts, panes, PANE, self.wager, self._spread, self._radii)
-        proven = _log_sum(values[_RAISED] + starts.worth[: starts.n[0]])
-        warned = _log_sum(values[_WARNED]) >= WARNING
+        values, proven, likely = kernel.log_values(
+            starts, panes, PANE, self.wager, self._spread, self._radii, WARNING
+        )
+        warned = likely >= WARNING
         self.value = max(proven, 0.0)
         if proven >= self.threshold:
             self.raised_at = events
@@ -129,8 +125,8 @@ class Alarm:
             self._stand_down()
             return
         # Before the change the wager wins next to nothing: the last start with most of it is near.
-        likely = values[_WARNED if warned else _RAISED]
-        start = int(np.flatnonzero(likely >= _MOST * likely.max())[-1])
+        since = values[_WARNED if warned else _RAISED]
+        start = int(np.flatnonzero(since >= _MOST * since.max())[-1])
         began = int(starts.panes[start])
         changed_at = self.origin + PANE * began
         if self.warned_at is None or self.changed_at is None:
@@ -206,7 +202,3 @@ def _factor(covariance: Matrix) -> Matrix:
     found: Matrix = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
     return found
 
-
-def _log_sum(logs: Vector) -> float:
-    top = float(logs.max())
-    return top + float(np.log(np.exp(logs - top).sum())) if top > -np.inf else -np.inf

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_leip._kernels.assumption import feature_sums
+from stream_leip._kernels.assumption import feature_sums, misfit
 from stream_leip.arrays import Matrix, Vector
 from stream_leip.errors import InputError
 from stream_leip.estimators.estimate import RowSet
@@ -158,46 +158,20 @@ def _test(
     seen: Moments, view: FeatureView, start: Vector, mix: Matrix, counts: Vector
 ) -> tuple[float, float]:
     """The probability of so bad a fit, and the validation set's share of the uncertainty."""
-    n, means = float(seen.n), view.means @ mix
+    n = float(seen.n)
     mean = seen.total / n
     own = (seen.products - n * np.outer(mean, mean)) / (n * (n - 1.0))
-    own, mean = view.combine.T @ own @ view.combine, mean @ view.combine
-    k = len(mean)
-    apart, rest = means[:, :-1] - means[:, -1:], mean - means[:, -1]
-    prior = start
-    for _ in range(_ROUNDS):
-        shares = np.maximum(prior, 0.0)
-        shares /= shares.sum()
-        weight = shares**2 / counts
-        joint = own + (weight @ view.covariances).reshape(k, k)
-        ridge = 1.0 / n**2 + float(((shares / counts) ** 2).sum())
-        joint[np.diag_indices(k)] += _RIDGE * ridge * view.variances
-        root = np.linalg.inv(np.linalg.cholesky(joint))
-        turned, target = root @ apart, root @ rest
-        inverse, rank = _invert(turned.T @ turned)
-        found = inverse @ (turned.T @ target)
-        prior = np.append(found, 1.0 - found.sum())
-    left = target - turned @ found
-    freedom = k - rank
-    leaves = root.T @ (root - turned @ (inverse @ (turned.T @ root)))
-    by_class = weight * (view.covariances @ leaves.ravel()) / freedom
-    by_target = float((leaves * own).sum()) / freedom
-    noise = float((by_class**2 / np.maximum(counts - 1.0, 1.0)).sum()) + by_target**2 / (n - 1.0)
+    squares, freedom, noise, share = misfit(
+        mean @ view.combine, view.combine.T @ own @ view.combine, n, view.means @ mix,
+        view.covariances, view.variances, start, counts, _RIDGE, _ROUNDS,
+    )  # fmt: skip
     size = max(1.0 / max(noise, 1e-300), freedom + 3.0)
     # Importing it takes longer than all of stream_leip.
     from scipy.special import fdtrc  # noqa: PLC0415
 
     spare = size - freedom + 1.0
-    statistic = float(left @ left) * spare / (size * freedom)
-    return float(fdtrc(freedom, spare, statistic)), float(by_class.sum())
-
-
-def _invert(gram: Matrix) -> tuple[Matrix, int]:
-    """The inverse on the directions in which classes differ at all, and how many these are."""
-    values, vectors = np.linalg.eigh(gram)
-    kept = values > 1e-10 * values[-1]
-    some = vectors[:, kept]
-    return (some / values[kept]) @ some.T, int(kept.sum())
+    statistic = squares * spare / (size * freedom)
+    return float(fdtrc(freedom, spare, statistic)), float(share)
 
 
 def weak_classes(features: ClassFeatures) -> NDArray[np.int64]:

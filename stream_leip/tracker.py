@@ -24,7 +24,7 @@ from stream_leip.interval import covariance
 from stream_leip.pane import Pane
 from stream_leip.profile import SourceProfile
 
-VERSION = 1
+VERSION = 2
 LONGEST = PANE << (RUNGS - 1)
 # After a change the estimate becomes the new null when it looks back on so many events.
 _SETTLED = 1000

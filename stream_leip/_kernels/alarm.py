@@ -190,8 +190,17 @@ def add_start(starts, panes, won, hits):
 
 
 @njit(cache=True, error_model="numpy")
-def log_values(starts, panes, pane, wager, spread, radii):
+def _log_sum(logs):
+    """Logarithm of the sum of what these are logarithms of."""
+    top = logs.max()
+    return top + np.log(np.exp(logs - top).sum()) if top > -np.inf else -np.inf
+
+
+@njit(cache=True, error_model="numpy")
+def log_values(starts, panes, pane, wager, spread, radii, least):
     """Log e-values for each radius, since each start; -inf where they cannot matter.
+
+    And over all starts: the first radius's with the worth of each, the second's plainly summed.
 
     Parameters
     ----------
@@ -203,11 +212,15 @@ def log_values(starts, panes, pane, wager, spread, radii):
         The factor of what is unknown about the null: the mixes it allows are
         null ∘ (1 + spread·u) with u·u up to a radius.
     radii
-        One for each level.
+        Two, of the alarm and of the warning.
+    least
+        Winnings since the best start below which nothing is looked at.
     """
     n = starts.n[0]
     null = wager.null
     out = np.full((radii.size, n), -np.inf)
+    if wager.won[0] - starts.won[:n].min() < least:
+        return out, -np.inf, -np.inf
     away = np.empty(null.size)
     for s in range(n):
         won = wager.won[0] - starts.won[s]
@@ -223,4 +236,4 @@ def log_values(starts, panes, pane, wager, spread, radii):
             bound = min(_left(hits, spread, far, away), _left(hits, spread, 0.5 * far, away))
             if won + bound >= 0.0:
                 out[level, s] = won + least_left(hits, events, null, spread, radii[level])
-    return out
+    return out, _log_sum(out[0] + starts.worth[:n]), _log_sum(out[1])

@@ -1,4 +1,4 @@
-"""Sums of the assumption check's features and of their products."""
+"""The assumption check: sums of its features and of their products, and how well a mix fits them."""
 
 import numpy as np
 from numba import njit
@@ -97,3 +97,66 @@ def feature_sums(rows, classes, spread, groups, group_spread, centres, factor, o
         for j in range(g):
             products[j, a] = products[a, j]
     return total, products
+
+
+@njit(cache=True, error_model="numpy")
+def _invert(gram):
+    """The inverse on the directions in which classes differ at all, and how many these are."""
+    values, vectors = np.linalg.eigh(gram)
+    rank = 0
+    for value in values:
+        if value > 1e-10 * values[-1]:
+            rank += 1
+    some = np.ascontiguousarray(vectors[:, values.size - rank :])
+    return np.dot(some / values[values.size - rank :], some.T), rank
+
+
+@njit(cache=True, error_model="numpy")
+def misfit(mean, own, n, means, covariances, variances, prior, counts, ridge, rounds):
+    """How badly the best mix of class means fits a mean: squared deviations in all.
+
+    Also their degrees of freedom, what the covariance's own error is, and the share of the
+    covariance that the classes' means cause.
+
+    Parameters
+    ----------
+    mean, own, n
+        Of k features of n rows: the mean, and its covariance.
+    means, covariances, variances
+        Of the classes: k × m, m × k², and how much a feature varies in all.
+    prior, counts
+        The mix to begin with, and the rows behind each class's mean.
+    ridge, rounds
+        Ridge in units of what one row says, and how often the mix is found anew.
+    """
+    k = mean.size
+    m = counts.size
+    apart = np.empty((k, m - 1))
+    for j in range(m - 1):
+        apart[:, j] = means[:, j] - means[:, m - 1]
+    rest = mean - means[:, m - 1]
+    weight = np.empty(m)
+    shares = np.empty(m)
+    found = np.empty(m - 1)
+    for _ in range(rounds):
+        for j in range(m):
+            shares[j] = max(prior[j], 0.0)
+        shares /= shares.sum()
+        weight = shares**2 / counts
+        joint = own + np.dot(weight, covariances).reshape(k, k)
+        more = ridge * (1.0 / n**2 + ((shares / counts) ** 2).sum())
+        for i in range(k):
+            joint[i, i] += more * variances[i]
+        root = np.linalg.inv(np.linalg.cholesky(joint))
+        turned = np.dot(root, apart)
+        target = np.dot(root, rest)
+        inverse, rank = _invert(np.dot(turned.T, turned))
+        found = np.dot(inverse, np.dot(turned.T, target))
+        prior = np.append(found, 1.0 - found.sum())
+    left = target - np.dot(turned, found)
+    freedom = k - rank
+    leaves = np.dot(root.T, root - np.dot(turned, np.dot(inverse, np.dot(turned.T, root))))
+    by_class = weight * np.dot(covariances, leaves.ravel()) / freedom
+    by_target = (leaves * own).sum() / freedom
+    noise = (by_class**2 / np.maximum(counts - 1.0, 1.0)).sum() + by_target**2 / (n - 1.0)
+    return np.dot(left, left), freedom, noise, by_class.sum()

@@ -18,7 +18,7 @@ from stream_leip._kernels.mixture import PANE, RUNGS
 
 RENEW = 32  # a rung is estimated anew when one in so many of its rows is new
 FEW = 64  # up to so many classes, sums of slopes (classes²) are kept
-_OFF = 2e-3  # how far expected counts may be from n·q, in units that the noise sets
+_OFF = 5e-3  # how far expected counts may be from n·q, in units that the noise sets
 _FAR = 0.2  # squared distance from the base, in units of the base
 _SHORT = 4 * PANE
 _TRIES = 6
@@ -45,9 +45,11 @@ class Ladder(NamedTuple):
     bases, slopes, bends
         The prior that the sums are at; sums of x / x·base and of its outer square,
         below the diagonal.
-    curves
+    based
+        After how many events the base was chosen.
+    curves, pulls
         How far the linear equation was off the last time that was looked at, over the squared
-        distance from the base.
+        distance from the base; and what one more move left of that, over the distance.
     """
 
     priors: Any
@@ -57,7 +59,9 @@ class Ladder(NamedTuple):
     bases: Any
     slopes: Any
     bends: Any
+    based: Any
     curves: Any
+    pulls: Any
 
 
 def fresh(source: Any) -> Ladder:
@@ -72,6 +76,8 @@ def fresh(source: Any) -> Ladder:
         np.tile(source, (RUNGS, 1)),
         np.zeros((RUNGS, kept)),
         np.zeros((RUNGS, kept, kept)),
+        np.zeros(RUNGS, np.int64),
+        np.ones(RUNGS),
         np.ones(RUNGS),
     )
 
@@ -226,27 +232,29 @@ def _slope(rows, source, prior, out):
 
 
 @njit(cache=True, error_model="numpy", forceinline=True)
-def _polish(rows, source, lower, base, prior, enough):
+def _polish(rows, source, lower, base, prior, enough, away, k, ladder):
     """Move a prior on with the slope at the base, until expected counts are as good as n times it.
 
-    Returns how far they were off at first, below zero if they are not good in the end.
+    Returns whether they are in the end. Notes what was seen for the next time.
     """
     n, m = rows.shape
     slope = np.empty(m)
-    first = 0.0
+    distance = np.sqrt(away)
     before = np.inf
-    for _ in range(_TRIES):
+    for attempt in range(_TRIES):
         _slope(rows, source, prior, slope)
         off = np.abs(prior * (slope - n)).sum() / n
-        first = max(first, off)
+        if attempt == 0:
+            ladder.curves[k] = off / away
+        elif attempt == 1:
+            ladder.pulls[k] = off / before / distance
         prior[:] = _move(lower, base, prior, slope, n)
-        # The move just made takes off most of what is left.
-        if off <= 4.0 * enough:
-            return first
+        if off * min(ladder.pulls[k] * distance, 0.25) <= enough:
+            return True
         if off > 0.25 * before:
-            break
+            return False
         before = off
-    return -first
+    return False
 
 
 @njit(cache=True, error_model="numpy", forceinline=True)
@@ -278,6 +286,7 @@ def _em(rows, first, begin, k, ladder, how):
             slope[:] = 0.0
             bend[:] = 0.0
             _gather(rows[begin - first :], how.source, base, 1.0, slope, bend)
+            ladder.based[k] = end
         span[0] = begin
         span[1] = end
         if not _factor(slope, bend, base, n, lower):
@@ -288,11 +297,12 @@ def _em(rows, first, begin, k, ladder, how):
             ladder.priors[k] = prior
             return True
         if away <= _FAR:
-            # Sums at a better base would cost four times what moving on from here does.
-            off = _polish(rows[begin - first :], how.source, lower, base, prior, enough)
-            ladder.curves[k] = abs(off) / away
-            if off >= 0.0:
+            # Sums at a better base would cost more than moving on from here does.
+            part = rows[begin - first :]
+            if _polish(part, how.source, lower, base, prior, enough, away, k, ladder):
                 ladder.priors[k] = prior
+                if end - ladder.based[k] >= n:
+                    span[1] = span[0]  # an old base: sums at a new one, the next time
                 return True
         ladder.bases[k] = prior
         stale = True
