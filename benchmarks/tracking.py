@@ -141,7 +141,7 @@ def follow(rows: Rows, profile: SourceProfile, truth: Matrix) -> tuple[Matrix, f
         out[pane] = tracker.prior
         if pane % EVERY == EVERY - 1:
             now = tracker.now()
-            scope = tracker.pane(tracker.nearest(now.memory))
+            scope = tracker.recent(now.length)
             extra = validation_variance(scope, profile, now.prior)
             low, high = mixture_interval(now, extra, 0.95)
             held.append(float(np.mean((low <= truth[pane]) & (truth[pane] <= high))))

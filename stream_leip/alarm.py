@@ -201,4 +201,3 @@ def _factor(covariance: Matrix) -> Matrix:
     kept = values > 1e-9 * values[-1]
     found: Matrix = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
     return found
-

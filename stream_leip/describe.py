@@ -8,9 +8,11 @@ from stream_leip.arrays import Vector
 from stream_leip.assumption import check, moments, spend
 from stream_leip.estimators import EM, LEIP, Auto, Estimate, Estimator
 from stream_leip.estimators.auto import choose, effective_size
+from stream_leip.estimators.estimate import NO_WEIGHTS
 from stream_leip.interval import interval, mixture_interval, validation_variance
 from stream_leip.pane import Pane
 from stream_leip.profile import SourceProfile
+from stream_leip.tracker import Recent, Tracked
 from stream_leip.windows import Scope
 
 
@@ -26,7 +28,7 @@ def describe(
     `level` is that of the intervals, None for none; `window` counts the windows that the assumption
     check is spent on, this one included, None for no check.
     """
-    pane, weights = scope.pane, scope.weights
+    pane = scope.pane
     if pane is None:
         return {
             "first": None,
@@ -37,47 +39,91 @@ def describe(
             "estimator": "none",
             "reason": "no rows in scope",
         }
-    leip = LEIP().estimate_ranked(pane, profile, weights)
-    start = None if scope.tracked is None else scope.tracked.prior
-    em = EM().estimate_ranked(pane, profile, weights, start)
-    size = effective_size(len(pane), weights if len(weights) else None)
-    name, reason, chosen = _chosen(estimator, pane, profile, weights, size, leip, em)
-    events, details = pane.events, leip.details
-    found: dict[str, Any] = {
-        "first": int(events.min()),
-        "last": int(events.max()),
-        "start": pane.start if scope.start is None else scope.start,
-        "end": pane.end if scope.end is None else scope.end,
-        "n": len(pane),
-        "estimator": name,
-        "reason": reason,
-        "leip": leip.prior,
-        "em": em.prior,
-        "threshold": details["threshold"],
-        "confident": details["confident"],
-        "buffered": details["buffered"],
-        "thinned": pane.seen - len(pane),
-    }
-    tracked = scope.tracked
-    if tracked is None:
-        found["prior"], found["weights"] = chosen.prior, chosen.weights
-        found["adapting_prior"] = shrink(chosen.prior, pane, weights, size, profile)
-        if level is not None:
-            points = leip.prior, chosen.prior
-            found["low"], found["high"] = interval(pane, profile, weights, em.prior, level, *points)
+    if isinstance(pane, Pane):
+        found = _windowed(pane, scope, profile, estimator, level)
     else:
-        source = profile.soft_prior
-        found["prior"], found["weights"] = tracked.prior, tracked.prior / source
-        found["adapting_prior"] = mix_in(tracked.prior, tracked.memory, source)
-        found["memory"] = tracked.memory
-        found["reason"] = f"experts with a memory of about {tracked.memory:.0f} events; {reason}"
-        if level is not None:
-            extra = validation_variance(pane, profile, tracked.prior)
-            found["low"], found["high"] = mixture_interval(tracked, extra, level)
+        assert scope.tracked is not None
+        found = _tracked(pane, scope.tracked, profile, estimator, level)
+        found |= {"start": scope.start, "end": scope.end}
     if window is not None:
         seen = moments(pane if scope.recent is None else scope.recent, profile)
-        found["check"] = check(seen, profile, em.prior, spend(window)).to_dict()
+        found["check"] = check(seen, profile, found["em"], spend(window)).to_dict()
     return found
+
+
+def _windowed(
+    pane: Pane, scope: Scope, profile: SourceProfile, estimator: Estimator, level: float | None
+) -> dict[str, Any]:
+    """What is said of the rows of a window: the prior is the estimator's."""
+    weights = scope.weights
+    leip = LEIP().estimate_ranked(pane, profile, weights)
+    em = EM().estimate_ranked(pane, profile, weights)
+    size = effective_size(len(pane), weights if len(weights) else None)
+    name, reason, chosen = _chosen(estimator, pane, profile, weights, size, leip, em)
+    found = _counted(pane.bounds, leip, em)
+    found |= {
+        "start": pane.start if scope.start is None else scope.start,
+        "end": pane.end if scope.end is None else scope.end,
+        "estimator": name,
+        "reason": reason,
+        "thinned": pane.seen - len(pane),
+        "prior": chosen.prior,
+        "weights": chosen.weights,
+        "adapting_prior": shrink(chosen.prior, pane, weights, size, profile),
+    }
+    if level is not None:
+        points = leip.prior, chosen.prior
+        found["low"], found["high"] = interval(pane, profile, weights, em.prior, level, *points)
+    return found
+
+
+def _tracked(
+    recent: Recent,
+    tracked: Tracked,
+    profile: SourceProfile,
+    estimator: Estimator,
+    level: float | None,
+) -> dict[str, Any]:
+    """What is said where memory adapts: the prior is the tracker's, LEIP and EM those of a rung."""
+    leip = LEIP().estimate_unranked(recent, profile)
+    em = EM().estimate_ranked(recent, profile, NO_WEIGHTS, tracked.rung)
+    name, reason = _name_of(estimator, profile, len(recent))
+    source = profile.soft_prior
+    found = _counted(recent.bounds, leip, em)
+    found |= {
+        "estimator": name,
+        "reason": f"experts with a memory of about {tracked.memory:.0f} events; {reason}",
+        "thinned": 0,
+        "prior": tracked.prior,
+        "weights": tracked.prior / source,
+        "adapting_prior": mix_in(tracked.prior, tracked.memory, source),
+        "memory": tracked.memory,
+    }
+    if level is not None:
+        extra = validation_variance(recent, profile, tracked.prior)
+        found["low"], found["high"] = mixture_interval(tracked, extra, level)
+    return found
+
+
+def _counted(bounds: tuple[int, int], leip: Estimate, em: Estimate) -> dict[str, Any]:
+    """What LEIP and EM say, the same for every window."""
+    return {
+        "first": bounds[0],
+        "last": bounds[1],
+        "n": leip.n,
+        "leip": leip.prior,
+        "em": em.prior,
+        "threshold": leip.details["threshold"],
+        "confident": leip.details["confident"],
+        "buffered": leip.details["buffered"],
+    }
+
+
+def _name_of(estimator: Estimator, profile: SourceProfile, size: float) -> tuple[str, str]:
+    """The estimator's name, and why it is that one."""
+    if isinstance(estimator, Auto):
+        return choose(profile, size)
+    return type(estimator).__name__, "chosen by the user"
 
 
 def _chosen(
@@ -90,13 +136,11 @@ def _chosen(
     em: Estimate,
 ) -> tuple[str, str, Estimate]:
     """The estimator's name, why it is that one, and what it found."""
-    if isinstance(estimator, Auto):
-        name, reason = choose(profile, size)
-        return name, reason, leip if name == "LEIP" else em
-    name, reason = type(estimator).__name__, "chosen by the user"
-    if estimator == LEIP():
+    name, reason = _name_of(estimator, profile, size)
+    auto = isinstance(estimator, Auto)
+    if estimator == LEIP() or (auto and name == "LEIP"):
         return name, reason, leip
-    if estimator == EM():
+    if estimator == EM() or auto:
         return name, reason, em
     if isinstance(estimator, LEIP | EM):
         return name, reason, estimator.estimate_ranked(pane, profile, weights)

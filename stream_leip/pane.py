@@ -127,6 +127,12 @@ class Pane:
         return int((self.keys & INDEX).max()) + self.first if len(self.keys) else 0
 
     @property
+    def bounds(self) -> tuple[int, int]:
+        """The first and the last event number."""
+        events = self.keys & INDEX
+        return int(events.min()) + self.first, int(events.max()) + self.first
+
+    @property
     def tops(self) -> NDArray[np.float32]:
         """The top probability of each row, descending."""
         return (np.uint32(ONE) - (self.keys >> HIGH).astype(np.uint32)).view(np.float32)

@@ -1,7 +1,7 @@
 """The tracker: follows the class mix with a memory that adapts, and raises the alarm."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from stream_leip.estimators import EM, LEIP, Auto, Estimator, Fixed
 from stream_leip.estimators.estimate import ALL_CLASSES, NO_WEIGHTS
 from stream_leip.estimators.threshold import confident_share
 from stream_leip.interval import covariance
-from stream_leip.pane import Pane
 from stream_leip.profile import SourceProfile
 
 VERSION = 2
@@ -45,22 +44,44 @@ class Tracked:
         The class mix.
     memory
         How many events back the estimate looks: the mean over its experts.
+    rung, length
+        The estimate of the rung nearest to that, on a logarithmic scale, and how long it is.
     weights, means, events
         Of each class's experts, classes × experts: weight, share, and events it counts for.
     """
 
     prior: Vector
     memory: float
+    rung: Vector
+    length: int
     weights: Matrix
     means: Matrix
     events: Matrix
 
 
-class Recent(NamedTuple):
-    """The newest rows in order of arrival; see `RowSet`."""
+@dataclass(frozen=True, eq=False)
+class Recent:
+    """The newest rows in order of arrival, to be used before more come; see `RowSet`.
+
+    Parameters
+    ----------
+    rows, classes
+        As a pane has them.
+    first
+        The event number of the first row.
+    """
 
     rows: Rows
     classes: NDArray[np.uint16]
+    first: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The first and the last event number."""
+        return self.first, self.first + len(self.rows) - 1
 
 
 class Tracker:
@@ -233,11 +254,11 @@ class Tracker:
             return False
         # The mixture may still look at rows from before the change; the rung within it does not.
         rung = min(int(np.log2(since / PANE)), RUNGS - 1)
-        pane = self.pane(min(PANE << rung, self.reach))
-        found = EM().estimate_ranked(pane, self._profile, NO_WEIGHTS).prior
+        rows = self.recent(PANE << rung)
+        found = EM().estimate_ranked(rows, self._profile, NO_WEIGHTS).prior
         # Half a count of each class: a null without some class would forbid it.
-        prior = (len(pane) * found + 0.5) / (len(pane) + 0.5 * len(found))
-        alarm.begin(self.events, prior, covariance(pane, self._profile, NO_WEIGHTS, prior))
+        prior = (len(rows) * found + 0.5) / (len(rows) + 0.5 * len(found))
+        alarm.begin(self.events, prior, covariance(rows, self._profile, NO_WEIGHTS, prior))
         return True
 
     def now(self) -> Tracked:
@@ -256,23 +277,17 @@ class Tracker:
         memory = mixtures.components(
             mixture, ladder.sizes, float(self._profile.validation.n), weights, means, events
         )
-        return Tracked(mixture.estimate.copy(), float(memory), weights, means, events)
-
-    def nearest(self, memory: float) -> int:
-        """The length of the rung nearest to a memory, on a logarithmic scale."""
-        rung = round(float(np.log2(max(memory, 1.0) / PANE)))
-        return min(PANE << min(max(rung, 0), RUNGS - 1), self.reach, self.events)
-
-    def pane(self, n: int) -> Pane:
-        """The last `n` rows as a pane."""
-        part = slice(self._n - n, self._n)
-        numbers = np.arange(self.events - n, self.events)
-        return Pane.seal(self._rows[part], numbers, self._classes[part], len(self._source))
+        nearest = round(float(np.log2(max(memory, 1.0) / PANE)))
+        k = min(max(nearest, 0), RUNGS - 1)
+        length = min(PANE << k, self.reach, self.events)
+        estimate, rung = mixture.estimate.copy(), ladder.priors[k].copy()
+        return Tracked(estimate, float(memory), rung, length, weights, means, events)
 
     def recent(self, most: int) -> Recent:
-        """The last rows, at most so many; they are overwritten as more come."""
-        part = slice(max(0, self._n - most, self._n - self.reach), self._n)
-        return Recent(self._rows[part], self._classes[part])
+        """The last rows, at most so many."""
+        n = min(most, self._n, self.reach)
+        part = slice(self._n - n, self._n)
+        return Recent(self._rows[part], self._classes[part], self.events - n)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values and bytes."""

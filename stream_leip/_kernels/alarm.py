@@ -33,6 +33,21 @@ def _left(hits, spread, u, away):
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
+def _left_most(hits, spread, u, part):
+    """No less than `_left` with away = part·spread·u, and no logarithm in it."""
+    out = 0.0
+    for j in range(hits.size):
+        d = 0.0
+        for i in range(u.size):
+            d += spread[j, i] * u[i]
+        d *= part
+        if d <= -0.999:
+            return np.inf
+        out -= hits[j] * (d - 0.5 * d * d / min(1.0, 1.0 + d))
+    return out
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def _solve(matrix, ridge, b, lower, out):
     """Solve (matrix + ridge) out = b; return out' (matrix + ridge)⁻¹ out."""
     k = b.size
@@ -218,10 +233,10 @@ def log_values(starts, panes, pane, wager, spread, radii, least):
     """
     n = starts.n[0]
     null = wager.null
-    out = np.full((radii.size, n), -np.inf)
+    out = np.full((2, n), -np.inf)
+    smaller = 1 if radii[1] <= radii[0] else 0
     if wager.won[0] - starts.won[:n].min() < least:
         return out, -np.inf, -np.inf
-    away = np.empty(null.size)
     for s in range(n):
         won = wager.won[0] - starts.won[s]
         if won < _LEAST:
@@ -230,10 +245,15 @@ def log_values(starts, panes, pane, wager, spread, radii, least):
         hits = wager.hits - starts.hits[s]
         b = np.dot(spread.T, hits - events * null)
         length = np.sqrt((b * b).sum())
-        for level in range(radii.size):
+        # Where nothing is left in the smaller ball, nothing is in the larger.
+        for level in (smaller, 1 - smaller):
             # Straight towards what was hit, some way or all: if nothing is left there, it is over.
-            far = b * (np.sqrt(radii[level]) / max(length, 1e-300))
-            bound = min(_left(hits, spread, far, away), _left(hits, spread, 0.5 * far, away))
-            if won + bound >= 0.0:
-                out[level, s] = won + least_left(hits, events, null, spread, radii[level])
+            far = np.sqrt(radii[level]) / max(length, 1e-300)
+            if won + _left_most(hits, spread, b, 0.5 * far) < 0.0:
+                break
+            if won + _left_most(hits, spread, b, far) < 0.0:
+                break
+            out[level, s] = won + least_left(hits, events, null, spread, radii[level])
+            if out[level, s] < 0.0:
+                break
     return out, _log_sum(out[0] + starts.worth[:n]), _log_sum(out[1])

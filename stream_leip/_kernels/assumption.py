@@ -1,4 +1,4 @@
-"""The assumption check: sums of its features and of their products, and how well a mix fits them."""
+"""The assumption check: sums of features and of their products, and how well a mix fits them."""
 
 import numpy as np
 from numba import njit

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from stream_leip._kernels import likelihood as kernel
 from stream_leip.arrays import Rows, Vector, is_number
 from stream_leip.errors import InputError
-from stream_leip.estimators.estimate import ALL_CLASSES, Estimate, Ranked, check_scope, weigh
+from stream_leip.estimators.estimate import ALL_CLASSES, Estimate, RowSet, check_scope, weigh
 from stream_leip.estimators.leip import check_source_prior
 from stream_leip.profile import SourcePrior, SourceProfile
 
@@ -71,13 +71,13 @@ class EM:
 
     def estimate_ranked(
         self,
-        ranked: Ranked,
+        given: RowSet,
         profile: SourceProfile,
         weights: Vector,
         start: Vector | None = None,
     ) -> Estimate:
         """Estimate from rows that were checked before, as a pane's are; empty for no weights."""
-        return self._search(ranked.rows, ranked.classes, profile, weights, start)
+        return self._search(given.rows, given.classes, profile, weights, start)
 
     def _search(
         self,

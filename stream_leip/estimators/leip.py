@@ -12,9 +12,10 @@ from stream_leip.arrays import Rows, Vector, is_number
 from stream_leip.errors import InputError
 from stream_leip.estimators.estimate import (
     ALL_CLASSES,
+    NO_WEIGHTS,
     Estimate,
     Ranked,
-    Scope,
+    RowSet,
     check_scope,
     weigh,
 )
@@ -93,23 +94,40 @@ class LEIP:
     ) -> Estimate:
         """Estimate the prior; see `Estimator.estimate`. LEIP does not search: no use of `start`."""
         scope = check_scope(rows, profile, weights, start, distributions=False)
-        rows = scope.rows
+        return self._label(scope.rows, ALL_CLASSES, profile, scope.weights, checked=False)
+
+    def estimate_unranked(self, arrived: RowSet, profile: SourceProfile) -> Estimate:
+        """Estimate from rows that were checked before, in any order."""
+        return self._label(arrived.rows, arrived.classes, profile, NO_WEIGHTS, checked=True)
+
+    def _label(
+        self,
+        rows: Rows,
+        classes: NDArray[np.uint16],
+        profile: SourceProfile,
+        weights: Vector,
+        *,
+        checked: bool,
+    ) -> Estimate:
         source = profile.prior(self.prior)
         m = len(profile.classes)
         keys = np.empty(len(rows), np.uint64)
         labels = np.empty(len(rows), np.uint16)
-        whole = kernel.rank(rows, rows.view(np.int32), keys, labels)
-        if not (whole and gate.none_negative(rows.ravel())):
-            check_distributions(rows)
+        if classes.shape[1]:
+            kernel.rank_sparse(rows, classes, keys, labels)
+        else:
+            whole = kernel.rank(rows, rows.view(np.int32), keys, labels)
+            if not (checked or (whole and gate.none_negative(rows.ravel()))):
+                check_distributions(rows)
         counts = np.zeros(m)
         kernel.count(labels, counts)
 
-        threshold, behind, notes = self._threshold(keys, scope, profile)
-        confident, final = (np.zeros(m), np.zeros(m)) if scope.weighted else (counts.copy(), counts)
-        split = kernel.confident(labels, scope.weights, keys, behind, threshold, confident)
+        threshold, behind, notes = self._threshold(keys, weights, profile)
+        confident, final = (np.zeros(m), np.zeros(m)) if len(weights) else (counts.copy(), counts)
+        split = kernel.confident(labels, weights, keys, behind, threshold, confident)
         counts = confident + self.smoothing
         kept = kernel.relabel(
-            rows, ALL_CLASSES, source, labels, scope.weights, keys, False, split, source, counts,
+            rows, classes, profile.soft_prior, labels, weights, keys, False, split, source, counts,
             final,
         )  # fmt: skip
         return _conclude(final, source, threshold, confident, split, len(rows), kept, notes)
@@ -145,7 +163,7 @@ class LEIP:
         return _conclude(final, source, threshold, confident, split, len(ranked.rows), kept, notes)
 
     def _threshold(
-        self, keys: Keys, scope: Scope, profile: SourceProfile
+        self, keys: Keys, weights: Vector, profile: SourceProfile
     ) -> tuple[float, int, tuple[str, ...]]:
         """The threshold, and from where on the keys, now sorted, may be below it."""
         if isinstance(self.threshold, Fixed):
@@ -154,9 +172,9 @@ class LEIP:
             return threshold, 0, ()
         share, note = confident_share(self.threshold, profile)
         notes = () if note is None else (note,)
-        if scope.weighted:
+        if len(weights):
             keys.sort()
-            in_order = scope.weights[(keys & INDEX).astype(np.int64)]
+            in_order = weights[(keys & INDEX).astype(np.int64)]
             return _weighted_quantile(keys, in_order, 1.0 - share), 0, notes
         place = (len(keys) - 1) * (1.0 - share)
         begin = kernel.split(keys, len(keys) - 1 - int(place))

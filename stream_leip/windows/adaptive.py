@@ -112,13 +112,13 @@ class AdaptiveState:
         if not tracker.events:
             return Scope(None)
         tracked = tracker.now()
-        n = tracker.nearest(tracked.memory)
+        n = tracked.length
         panes = -(-tracker.events // PANE) - (tracker.events - n) // PANE
         reached = self._times[-2 * panes :]
         start, end = min(reached[::2]), max(reached[1::2])
         timed = start <= end
         return Scope(
-            tracker.pane(n),
+            tracker.recent(n),
             start=start if timed else None,
             end=end if timed else None,
             place=place,

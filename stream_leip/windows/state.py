@@ -50,7 +50,7 @@ class Scope:
     Parameters
     ----------
     pane
-        All of them; None where there is none.
+        All of them, in order of arrival where memory adapts; None where there is none.
     weights
         One for each row; empty where all weigh the same.
     start, end
@@ -63,7 +63,7 @@ class Scope:
         The rows that the assumption check looks at, where they are others than those of the pane.
     """
 
-    pane: Pane | None
+    pane: Pane | Recent | None
     weights: Vector = field(default_factory=lambda: NO_WEIGHTS)
     start: float | None = None
     end: float | None = None
