@@ -1,0 +1,1 @@
+"""Apache Kafka: predictions in, prior updates out."""
