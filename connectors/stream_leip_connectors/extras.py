@@ -16,6 +16,11 @@ def pyarrow_compute() -> Any:
     return _need("pyarrow.compute", "files", "Parquet files")
 
 
+def kafka() -> Any:
+    """kafka-python, of the extra `kafka`."""
+    return _need("kafka", "kafka", "Kafka topics")
+
+
 def jgo() -> Any:
     """jgo, of the extra `local-broker`."""
     return _need("jgo", "local-broker", "Brokers on this machine")
