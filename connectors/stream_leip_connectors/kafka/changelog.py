@@ -205,7 +205,7 @@ class Contents:
         packed = binary.decode(data, "profile", VERSION)[0]["json"]
         return SourceProfile.from_json(zlib.decompress(packed), "changelog")
 
-    def keys(self) -> list[tuple[str, KeyState]]:
+    def states(self) -> list[tuple[str, KeyState]]:
         """All keys, the one longest without an event first."""
         found = [
             (place.key, KeyState(**binary.decode(data, "key", VERSION)[0]))

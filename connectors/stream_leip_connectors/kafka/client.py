@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from stream_leip_connectors import extras
+from stream_leip_connectors.kafka.corruption import CorruptBatch, find_corrupt, is_corrupt
 from stream_leip_connectors.kafka.records import Message, Record
 
 Assignment = Literal["cooperative", "eager"]
@@ -143,7 +144,7 @@ class GroupConsumer:
 
     def poll(self, timeout: float) -> dict[int, list[Record]]:
         """What came, by partition; rebalances happen in here."""
-        with _translated(self._kafka):
+        with _translated(self._kafka, reading=True):
             found = self._consumer.poll(timeout_ms=int(1000 * timeout))
         return {each.partition: records for each, records in found.items()}
 
@@ -228,7 +229,7 @@ class TopicReader:
 
     def poll(self, timeout: float) -> dict[int, list[Record]]:
         """Committed records, by partition."""
-        with _translated(self._kafka):
+        with _translated(self._kafka, reading=True):
             found = self._consumer.poll(timeout_ms=int(1000 * timeout))
         return {each.partition: records for each, records in found.items()}
 
@@ -242,6 +243,18 @@ class TopicReader:
         """Let go of the connections."""
         self._consumer.close()
         self._ends.close()
+
+
+def corrupt_batches(
+    connection: Connection, topic: str, positions: Mapping[int, int]
+) -> list[CorruptBatch]:
+    """The batches at these positions that no client can read."""
+    kafka = extras.kafka()
+    with _translated(kafka):
+        return find_corrupt(
+            lambda: kafka.KafkaConsumer(**connection.arguments(), enable_auto_commit=False),
+            {(topic, partition): offset for partition, offset in positions.items()},
+        )
 
 
 class Producer:
@@ -316,7 +329,7 @@ class Producer:
                 to,
                 key=message.key,
                 value=b"" if message.key is message.value is None else message.value,
-                headers=[(name, value or b"") for name, value in message.headers],
+                headers=message.headers,
                 partition=partition,
             )
             for to, partition, message in sendings
@@ -341,15 +354,26 @@ class Producer:
 
 
 class _translated:
-    """Turns a client's errors into what they mean here."""
+    """Turns a client's errors into what they mean here.
 
-    def __init__(self, kafka: Any) -> None:
+    Parameters
+    ----------
+    kafka
+        The client.
+    reading
+        Whether an error may come from bytes that were read.
+    """
+
+    def __init__(self, kafka: Any, *, reading: bool = False) -> None:
         self._errors = kafka.errors
+        self._reading = reading
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if self._reading and isinstance(error, Exception) and is_corrupt(error):
+            raise ClientFailed("corrupt", str(error)) from error
         if isinstance(error, self._errors.KafkaError):
             raise ClientFailed(_meaning(self._errors, error), str(error)) from error
 
@@ -359,8 +383,6 @@ def _meaning(errors: Any, error: Any) -> Meaning:
         ("fenced", errors.ProducerFencedError),
         ("fenced", errors.InvalidProducerEpochError),
         ("fenced", errors.FencedInstanceIdError),
-        ("corrupt", errors.CorruptRecordError),
-        ("corrupt", errors.UnsupportedCodecError),
         ("range", errors.OffsetOutOfRangeError),
         ("left", errors.CommitFailedError),
         ("left", errors.IllegalGenerationError),

@@ -11,8 +11,10 @@ MOST_BYTES = 900_000
 def dead_letter(record: Record, reason: str, *, most_bytes: int = MOST_BYTES) -> Message:
     """A record that could not be used: its key, value and headers, and headers of ours.
 
-    A value that would make the letter larger than `most_bytes` is cut, and the header `cut-from`
-    says how many bytes it had; headers and a key that large are left out.
+    A tombstone's letter has an empty value and the header `null`, so that it deletes nothing; null
+    headers, which clients refuse to write, are empty. A value that would make the letter larger
+    than `most_bytes` is cut, and the header `cut-from` says how many bytes it had; headers and a
+    key that large are `left-out`.
 
     Examples
     --------
@@ -36,13 +38,17 @@ def dead_letter(record: Record, reason: str, *, most_bytes: int = MOST_BYTES) ->
     stream-leip.time 1767600000.500
     """
     ours = {"schema": str(DEAD_LETTER_SCHEMA), "reason": reason, **_where(record)}
-    key, value, theirs = record.key, record.value, list(record.headers)
+    key, value = record.key, record.value
+    theirs = [(name, held or b"") for name, held in record.headers]
     around = _size(theirs) + len(key or b"")
     if around > most_bytes // 2:
         key, theirs, around = None, [], 0
         ours["left-out"] = "key and headers"
     room = most_bytes - around - _size(_headers(ours)) - 1000
-    if value is not None and len(value) > room:
+    if value is None:
+        ours["null"] = "value"
+        value = b""
+    elif len(value) > room:
         ours["cut-from"] = str(len(value))
         value = value[: max(room, 0)]
     return Message(key, value, [*theirs, *_headers(ours)])
@@ -58,7 +64,7 @@ def corrupt_letter(topic: str, partition: int, first: int, last: int, reason: st
         "offset": str(first),
         "last-offset": str(last),
     }
-    return Message(None, None, _headers(ours))
+    return Message(None, b"", _headers(ours))
 
 
 def _where(record: Record) -> dict[str, str]:
@@ -73,11 +79,11 @@ def _where(record: Record) -> dict[str, str]:
     return where
 
 
-def _headers(ours: dict[str, str]) -> list[tuple[str, bytes | None]]:
+def _headers(ours: dict[str, str]) -> list[tuple[str, bytes]]:
     return [
         (PREFIX + name, value.encode(errors="backslashreplace")) for name, value in ours.items()
     ]
 
 
-def _size(headers: list[tuple[str, bytes | None]]) -> int:
-    return sum(len(name.encode()) + len(value or b"") + 10 for name, value in headers)
+def _size(headers: list[tuple[str, bytes]]) -> int:
+    return sum(len(name.encode()) + len(value) + 10 for name, value in headers)

@@ -43,7 +43,7 @@ class Message(NamedTuple):
 
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes | None]]
+    headers: list[tuple[str, bytes]]
 
 
 def last_header(headers: Headers, name: str) -> bytes | None:

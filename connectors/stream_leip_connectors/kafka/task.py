@@ -24,6 +24,7 @@ from stream_leip_connectors.kafka.changelog import (
     key_bytes,
     profile_bytes,
 )
+from stream_leip_connectors.kafka.corruption import CorruptBatch
 from stream_leip_connectors.kafka.dead_letters import corrupt_letter, dead_letter
 from stream_leip_connectors.kafka.decoding import RecordDecoder
 from stream_leip_connectors.kafka.records import Message, Record
@@ -147,7 +148,7 @@ class Task:
 
     def _restore(self, contents: Contents) -> None:
         chunks = contents.chunks()
-        for key, state in contents.keys():
+        for key, state in contents.states():
             mine = chunks.pop(key, {})
             joined = {holder: Chunk.join(parts) for holder, parts in mine.items()}
             self.keyed.adopt(key, state.small, chunks=joined)
@@ -188,12 +189,11 @@ class Task:
         if self._late:
             self._bury_late(records, good, keys, before)
 
-    def skip(self, last: int, why: str) -> None:
-        """Leave out records that nobody can read, up to an offset."""
-        where = self.identity.topic, self.identity.partition
-        self.letters.append(corrupt_letter(*where, self.offset, last, why))
-        self.counts.bad += last + 1 - self.offset
-        self.offset = last + 1
+    def skip(self, batch: CorruptBatch) -> None:
+        """Leave out records that nobody can read."""
+        self.letters.append(corrupt_letter(*batch))
+        self.counts.bad += batch.last + 1 - self.offset
+        self.offset = batch.last + 1
         self.dirty = True
 
     def _bury_late(

@@ -15,11 +15,11 @@ from stream_leip_connectors.kafka.client import (
     Producer,
     Sending,
     TopicReader,
+    corrupt_batches,
 )
 from stream_leip_connectors.kafka.errors import BrokerError, FencedError, RetentionLoss
 from stream_leip_connectors.kafka.outage import Outage
 from stream_leip_connectors.kafka.restoring import Restorer, Situation, read_changelog
-from stream_leip_connectors.kafka.skipping import unreadable
 from stream_leip_connectors.kafka.task import Identity, Task
 
 log = logging.getLogger("stream_leip.kafka")
@@ -228,7 +228,7 @@ class Worker:
                 "without them"
             ) from error
         if error.meaning == "corrupt":
-            self._skip_unreadable(str(error))
+            self._skip_corrupt(error)
         elif error.meaning == "retry":
             self._wait(error)
 
@@ -238,16 +238,15 @@ class Worker:
         while time.monotonic() < until and not self._asked():
             time.sleep(0.05)
 
-    def _skip_unreadable(self, why: str) -> None:
+    def _skip_corrupt(self, error: ClientFailed) -> None:
         """Write a dead letter for records that no client can read, and go on after them."""
-        for partition, task in self.tasks.items():
-            last = unreadable(self._connection, self._topics.input, partition, task.offset)
-            if last is not None:
-                log.error(
-                    "%s, partition %s: offsets %s to %s cannot be read (%s); a dead letter says so",
-                    self._topics.input, partition, task.offset, last, why,
-                )  # fmt: skip
-                task.skip(last, why)
+        positions = {partition: task.offset for partition, task in self.tasks.items()}
+        found = corrupt_batches(self._connection, self._topics.input, positions)
+        if not found:
+            raise error  # not the records, then: what it is, a person must see
+        for batch in found:
+            log.error("%s; a dead letter says so", batch)
+            self.tasks[batch.partition].skip(batch)
         self._commit_until_done()
 
     # Tasks
