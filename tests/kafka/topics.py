@@ -33,7 +33,7 @@ def read(bootstrap: str, topic: str, **settings: Any) -> list[Any]:
             TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)
         ]
         consumer.assign(partitions)
-        # A transaction may be committed and its markers still to come: read on until they are there.
+        # A transaction may be committed and its markers still to come: read on to these.
         with KafkaConsumer(bootstrap_servers=bootstrap) as uncommitted:
             ends = uncommitted.end_offsets(partitions)
         found: dict[Any, list[Any]] = {partition: [] for partition in partitions}

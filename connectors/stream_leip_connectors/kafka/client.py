@@ -344,9 +344,11 @@ class Producer:
             each.get(0)  # a record that was refused, too large say, would otherwise be missing
         producer.commit_transaction()
 
-    def close(self) -> None:
-        """Let go of it, without waiting: what is open, the next of this name aborts."""
-        threading.Thread(target=self._close, name="closing", daemon=True).start()
+    def close(self, timeout: float) -> None:
+        """Let go of it, and wait no longer than that: what is open, the next of its name aborts."""
+        thread = threading.Thread(target=self._close, name="closing", daemon=True)
+        thread.start()
+        thread.join(timeout)
 
     def _close(self) -> None:
         with suppress(self._kafka.errors.KafkaError):

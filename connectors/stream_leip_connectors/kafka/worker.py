@@ -109,7 +109,6 @@ class Worker:
         self._producer: Producer | None = None
         self._assigned: set[int] = set()  # of these, some wait for their task
         self._due = 0.0
-        self._stopping = False
 
     def run(self) -> None:
         """Work until asked to stop; then commit, and leave the group."""
@@ -152,8 +151,7 @@ class Worker:
                     task.take(records)
             if time.monotonic() >= self._due or self._waiting() > _MOST_WAITING:
                 self._commit_until_done()
-        self._stopping = True
-        self._commit(_LAST_SECONDS / 2)
+        self._commit_last()
 
     def _pause(self) -> float:
         """How long a poll may wait."""
@@ -207,10 +205,18 @@ class Worker:
         self._consumer.pause(self.tasks.keys() & self._assigned)
         self.tasks.clear()
 
-    def _drop_producer(self) -> None:
+    def _commit_last(self) -> None:
+        try:
+            self._commit(_LAST_SECONDS / 2)
+        except ClientFailed as error:
+            log.warning("the last commit failed; the next start reads it again: %s", error)
+            self.tasks.clear()
+            self._drop_producer()
+
+    def _drop_producer(self, wait: float = 0.0) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.close()
+            producer.close(wait)
 
     def _judge(self, error: ClientFailed) -> None:
         """Raise what no waiting helps against; else say it, and wait a little."""
@@ -322,7 +328,7 @@ class Worker:
         self._consumer.close(_LAST_SECONDS / 2)
         self.tasks.clear()
         self._assigned.clear()
-        self._drop_producer()
+        self._drop_producer(_LAST_SECONDS / 4)
 
     def lag(self) -> dict[int, int]:
         """How many offsets each partition is behind, where that is known."""
