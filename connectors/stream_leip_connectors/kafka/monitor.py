@@ -11,7 +11,7 @@ from stream_leip_connectors.kafka.client import Connection
 from stream_leip_connectors.kafka.decoding import RecordDecoder
 from stream_leip_connectors.kafka.restoring import Restorer
 from stream_leip_connectors.kafka.task import Blueprint, Counts
-from stream_leip_connectors.kafka.topics import check_topics
+from stream_leip_connectors.kafka.topics import check_topics, forget
 from stream_leip_connectors.kafka.worker import Membership, Topics, Worker
 
 _DEFAULT_WINDOW = Adaptive()
@@ -62,7 +62,7 @@ class KafkaMonitor:
             raise InputError(f"options: {sorted(unknown)[0]!r} is none of KafkaMonitor's")
         self.settings = settings
         self._connection = Connection(settings.bootstrap, client_options or {})
-        self._topics = topics_of(settings)
+        self._topics = _topics(settings)
         blueprint = Blueprint(profile, window, estimator, options)
         blueprint.make()  # what is wrong with the settings is better known now
         self._restorer = Restorer(
@@ -103,14 +103,24 @@ class KafkaMonitor:
         self._asked = True
 
     @property
+    def total(self) -> Counts:
+        """What this process took, since `run`."""
+        return Counts() if self._worker is None else self._worker.total
+
+    @property
     def counts(self) -> dict[int, Counts]:
         """What each partition brought, of those that this process has now."""
         tasks = {} if self._worker is None else self._worker.tasks
         return {partition: task.counts for partition, task in list(tasks.items())}
 
 
-def topics_of(settings: KafkaSettings) -> Topics:
-    """The topics that settings name."""
+def reset(settings: KafkaSettings, client_options: dict[str, Any] | None = None) -> None:
+    """Forget the state and the offsets of a group that nobody is a member of."""
+    connection = Connection(settings.bootstrap, client_options or {})
+    forget(connection, _topics(settings), settings.group)
+
+
+def _topics(settings: KafkaSettings) -> Topics:
     return Topics(
         settings.input, settings.updates, settings.letters_topic, settings.changelog_topic
     )

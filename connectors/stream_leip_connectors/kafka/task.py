@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,19 @@ class Counts:
     lost: int = 0
     expired: int = 0
 
+    def add(self, now: "Counts", before: "Counts") -> None:
+        """Add what came between two counts."""
+        for name in vars(self):
+            setattr(self, name, getattr(self, name) + getattr(now, name) - getattr(before, name))
+
+    def __str__(self) -> str:
+        more = [
+            f"{getattr(self, name):,} {name}"
+            for name in ("bad", "late", "lost", "expired")
+            if getattr(self, name)
+        ]
+        return ", ".join([f"{self.events:,} events", f"{self.updates:,} updates", *more])
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -129,6 +142,7 @@ class Task:
         self.identity = identity
         self.offset = offset
         self.counts = Counts() if counts is None else counts
+        self.committed = replace(self.counts)
         self.dirty = contents is None  # its first offset is worth a commit of its own
         self.updates: list[Update] = []
         self.letters: list[Message] = []

@@ -54,21 +54,19 @@ def check_topics(connection: Connection, topics: Topics, *, create: bool) -> int
     return n
 
 
-def reset(connection: Connection, topics: Topics, group: str) -> None:
-    """Forget state and offsets of a group that nobody is a member of."""
-    kafka = extras.kafka()
+def forget(connection: Connection, topics: Topics, group: str) -> None:
+    """Delete the state, and the offsets of a group that nobody is a member of."""
+    errors = extras.kafka().errors
     with _admin(connection) as admin:
         sizes = _partitions(admin, topics)
-        if group in _groups(admin):
-            at = [kafka.TopicPartition(topics.input, i) for i in range(sizes.get(topics.input, 0))]
+        if group in {each["group_id"] for each in admin.list_groups()}:
             try:
                 admin.delete_groups([group])
-            except kafka.errors.NonEmptyGroupError as error:
+            except errors.NonEmptyGroupError as error:
                 raise TopicsError(
                     f"group: {group!r} still has members; stop them, and wait until the session "
                     "timeout of those with an --instance has passed"
                 ) from error
-            del at
         if topics.changelog in sizes:
             admin.delete_topics([topics.changelog])
 
@@ -111,10 +109,6 @@ def _policy(admin: Any, topic: str) -> str:
     asked = resources.ConfigResource("topic", topic, {"cleanup.policy": None})
     found = admin.describe_configs([asked], config_filter="all")
     return str(found["topic"][topic]["cleanup.policy"]["value"])
-
-
-def _groups(admin: Any) -> set[str]:
-    return {each["group_id"] for each in admin.list_groups()}
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stream_leip_connectors.kafka.client import (
@@ -20,7 +20,7 @@ from stream_leip_connectors.kafka.client import (
 from stream_leip_connectors.kafka.errors import BrokerError, FencedError, RetentionLoss
 from stream_leip_connectors.kafka.outage import Outage
 from stream_leip_connectors.kafka.restoring import Restorer, Situation, read_changelog
-from stream_leip_connectors.kafka.task import Identity, Task
+from stream_leip_connectors.kafka.task import Counts, Identity, Task
 
 log = logging.getLogger("stream_leip.kafka")
 
@@ -93,6 +93,7 @@ class Worker:
         asked: Callable[[], bool],
     ) -> None:
         self.tasks: dict[int, Task] = {}
+        self.total = Counts()  # committed
         self.commits = 0
         self.commit_seconds = 0.0
         self.restore_seconds = 0.0
@@ -187,6 +188,9 @@ class Worker:
         self._producer.transact(
             sendings, topics.input, offsets, self._consumer.membership(), timeout
         )
+        for task in tasks:
+            self.total.add(task.counts, task.committed)
+            task.committed = replace(task.counts)
         self.commits += 1
         self.commit_seconds += time.monotonic() - started
         self._outage.over()
