@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -64,34 +63,39 @@ def in_order(updates: list[Update]) -> list[Update]:
     return sorted(updates, key=lambda update: (update["key"], update["sequence"]))
 
 
-@contextmanager
-def running(monitor: KafkaMonitor) -> Iterator[KafkaMonitor]:
-    """A connector in a thread of its own; what it raised comes at the end."""
-    failure: list[BaseException] = []
+class Running:
+    """A connector in a thread of its own; what it raises comes where one waits, or at the end."""
 
-    def run() -> None:
+    def __init__(self, monitor: KafkaMonitor) -> None:
+        self.monitor = monitor
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
         try:
-            monitor.run()
+            self.monitor.run()
         except BaseException as error:
-            failure.append(error)
+            self._failure = error
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield monitor
-    finally:
-        monitor.stop()
-        thread.join(30)
-        assert not thread.is_alive(), "the connector did not stop"
-        if failure:
-            raise failure[0]
+    def until(self, true: Callable[[], bool], seconds: float = 40.0) -> None:
+        """Wait for something to come true."""
+        until = time.monotonic() + seconds
+        while not true():
+            if self._failure is not None:
+                return
+            assert time.monotonic() < until, "it did not come to that in time"
+            time.sleep(0.02)
 
+    def __enter__(self) -> "Running":
+        self._thread.start()
+        return self
 
-def wait_for(true: Callable[[], bool], seconds: float = 30.0) -> None:
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until, "it did not come to that in time"
-        time.sleep(0.05)
+    def __exit__(self, *_: object) -> None:
+        self.monitor.stop()
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "the connector did not stop"
+        if self._failure is not None:
+            raise self._failure
 
 
 def settings(bootstrap: str, topic: str, **more: Any) -> KafkaSettings:

@@ -8,14 +8,13 @@ from stream_leip_connectors.kafka import KafkaMonitor
 from stream_leip import Adaptive, Fading, Sliding, Tumbling
 from tests.kafka.conftest import NewTopic
 from tests.kafka.streams import (
+    Running,
     all_taken,
     differences,
     draw,
     expected,
     messages,
-    running,
     settings,
-    wait_for,
     written,
 )
 from tests.kafka.topics import write
@@ -38,8 +37,8 @@ def test_equality(bootstrap: str, new_topic: NewTopic, window: Any) -> None:
     topic = new_topic(4)
     write(bootstrap, topic, messages(*draw(0, 6000, 10)))
     monitor = KafkaMonitor(PROFILE, settings(bootstrap, topic), window)
-    with running(monitor):
-        wait_for(all_taken(monitor, 6000))
+    with Running(monitor) as run:
+        run.until(all_taken(monitor, 6000))
     found = written(bootstrap, f"{topic}-priors")
     assert len(found) > 50
     assert differences(found, expected(bootstrap, topic, PROFILE, window)) == []

@@ -19,6 +19,8 @@ Meaning = Literal["retry", "left", "fenced", "corrupt", "range", "refused"]
 MOST_BYTES = 1 << 20
 # With the default of 100 ms most of a transaction is waiting.
 _BACKOFF = 10
+# Seconds that one call may wait for a broker: so long, a signal to stop may have to wait too.
+PATIENCE = 4.0
 _FETCH = {"max_partition_fetch_bytes": 4 << 20, "fetch_max_wait_ms": 100}
 
 
@@ -44,6 +46,7 @@ class Connection:
             "retry_backoff_ms": _BACKOFF,
             "reconnect_backoff_ms": 50,
             "reconnect_backoff_max_ms": 1000,
+            "bootstrap_timeout_ms": int(1000 * PATIENCE),
             **self.options,
         }
 
@@ -109,19 +112,20 @@ class GroupConsumer:
         self._kafka = kafka
         self._topic = topic
         self._most = most
-        consumer = self._consumer = kafka.KafkaConsumer(
-            **connection.arguments(),
-            **_FETCH,
-            group_id=group,
-            group_instance_id=instance,
-            partition_assignment_strategy=[_assignor(assignment)],
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="none",
-            session_timeout_ms=int(1000 * session),
-            heartbeat_interval_ms=int(1000 * session / 5),
-            max_poll_records=most,
-        )
+        with _translated(kafka):
+            consumer = self._consumer = kafka.KafkaConsumer(
+                **connection.arguments(),
+                **_FETCH,
+                group_id=group,
+                group_instance_id=instance,
+                partition_assignment_strategy=[_assignor(assignment)],
+                isolation_level="read_committed",
+                enable_auto_commit=False,
+                auto_offset_reset="none",
+                session_timeout_ms=int(1000 * session),
+                heartbeat_interval_ms=int(1000 * session / 5),
+                max_poll_records=most,
+            )
 
         base: Any = kafka.ConsumerRebalanceListener
 
@@ -171,11 +175,11 @@ class GroupConsumer:
         found: int | None = self._consumer.highwater(self._at(partition))
         return found
 
-    def committed(self, partition: int, timeout: float) -> int | None:
+    def committed(self, partition: int) -> int | None:
         """The group's offset, once no transaction is about to change it."""
         with _translated(self._kafka):
             found: int | None = self._consumer.committed(
-                self._at(partition), timeout_ms=int(1000 * timeout)
+                self._at(partition), timeout_ms=int(1000 * PATIENCE)
             )
         return found
 
@@ -214,9 +218,9 @@ class TopicReader:
         """First offset and high watermark of each partition."""
         at = [self._kafka.TopicPartition(topic, each) for each in partitions]
         with _translated(self._kafka):
-            first = self._ends.beginning_offsets(at)
+            first = self._ends.beginning_offsets(at, timeout_ms=int(1000 * PATIENCE))
             # Not the last stable offset: a transaction may be committed, its marker to come.
-            end = self._ends.end_offsets(at)
+            end = self._ends.end_offsets(at, timeout_ms=int(1000 * PATIENCE))
         return {each.partition: (first[each], end[each]) for each in at}
 
     def start(self, topic: str, places: Mapping[int, int]) -> None:
@@ -277,7 +281,7 @@ class Producer:
                 **connection.arguments(),
                 transactional_id=name,
                 transaction_timeout_ms=int(1000 * timeout),
-                max_block_ms=int(1000 * timeout),
+                max_block_ms=int(1000 * PATIENCE),
                 linger_ms=5,
                 batch_size=256 << 10,
                 max_request_size=MOST_BYTES,

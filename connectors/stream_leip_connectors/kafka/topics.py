@@ -60,13 +60,14 @@ def forget(connection: Connection, topics: Topics, group: str) -> None:
     with _admin(connection) as admin:
         sizes = _partitions(admin, topics)
         if group in {each["group_id"] for each in admin.list_groups()}:
-            try:
-                admin.delete_groups([group])
-            except errors.NonEmptyGroupError as error:
+            refused = dict(admin.delete_groups([group]))[group]
+            if refused is errors.NonEmptyGroupError:
                 raise TopicsError(
                     f"group: {group!r} still has members; stop them, and wait until the session "
                     "timeout of those with an --instance has passed"
-                ) from error
+                )
+            if refused is not errors.NoError:
+                raise TopicsError(f"group: {group!r} cannot be deleted: {refused()}")
         if topics.changelog in sizes:
             admin.delete_topics([topics.changelog])
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stream_leip_connectors.kafka.client import (
+    PATIENCE,
     Assignment,
     ClientFailed,
     Connection,
@@ -26,8 +27,6 @@ log = logging.getLogger("stream_leip.kafka")
 
 # Updates and dead letters that may wait for a commit; more, and it comes early.
 _MOST_WAITING = 20_000
-# At the end, everything together may take so long.
-_LAST_SECONDS = 8.0
 
 
 @dataclass(frozen=True)
@@ -170,8 +169,7 @@ class Worker:
         if not tasks:
             return
         started = time.monotonic()
-        if self._producer is None:
-            self._producer = Producer(self._connection, self._name, self._member.transaction)
+        producer = self._own_producer()
         topics = self._topics
         sendings: list[Sending] = []
         # 1. The prior updates and the dead letters.
@@ -185,9 +183,8 @@ class Worker:
             sendings += [Sending(topics.changelog, partition, each) for each in task.changes()]
         # 4. The input offsets.
         offsets = {task.identity.partition: task.offset for task in tasks}
-        self._producer.transact(
-            sendings, topics.input, offsets, self._consumer.membership(), timeout
-        )
+        membership = self._consumer.membership()
+        producer.transact(sendings, topics.input, offsets, membership, timeout)
         for task in tasks:
             self.total.add(task.counts, task.committed)
             task.committed = replace(task.counts)
@@ -198,7 +195,7 @@ class Worker:
     def _commit_until_done(self) -> None:
         """Commit; if that fails, go back to what is committed and read again from there."""
         try:
-            self._commit(self._member.transaction)
+            self._commit(min(self._member.transaction, PATIENCE))
         except ClientFailed as error:
             self._judge(error)
             self._go_back()
@@ -211,11 +208,17 @@ class Worker:
 
     def _commit_last(self) -> None:
         try:
-            self._commit(_LAST_SECONDS / 2)
+            self._commit(PATIENCE)
         except ClientFailed as error:
             log.warning("the last commit failed; the next start reads it again: %s", error)
             self.tasks.clear()
             self._drop_producer()
+
+    def _own_producer(self) -> Producer:
+        """The producer; a new one ends what the one before it left open."""
+        if self._producer is None:
+            self._producer = Producer(self._connection, self._name, self._member.transaction)
+        return self._producer
 
     def _drop_producer(self, wait: float = 0.0) -> None:
         producer, self._producer = self._producer, None
@@ -282,9 +285,10 @@ class Worker:
             log.info("restored partitions %s in %.1f s", wanted, self.restore_seconds)
 
     def _restored(self, wanted: list[int]) -> dict[int, Task]:
-        timeout = 2 * self._member.transaction
-        # First the offsets, then the changelog: what is committed is in it.
-        committed = {each: self._consumer.committed(each, timeout) for each in wanted}
+        # First a transaction of ours that was given up must be ended for good; then the offsets;
+        # then the changelog, which has all that is committed.
+        self._own_producer()
+        committed = {each: self._consumer.committed(each) for each in wanted}
         reader = TopicReader(self._connection)
         try:
             bounds = reader.bounds(self._topics.input, wanted)
@@ -313,7 +317,7 @@ class Worker:
         self._assigned -= partitions
         try:
             if partitions & self.tasks.keys():
-                self._commit(min(self._member.session / 2, self._member.transaction))
+                self._commit(min(self._member.session / 2, PATIENCE))
         except ClientFailed as error:
             log.warning("a commit before partitions go failed; they are read again: %s", error)
             self._drop_producer()
@@ -329,10 +333,10 @@ class Worker:
             self.tasks.pop(partition, None)
 
     def _leave(self) -> None:
-        self._consumer.close(_LAST_SECONDS / 2)
+        self._consumer.close(PATIENCE / 2)
         self.tasks.clear()
         self._assigned.clear()
-        self._drop_producer(_LAST_SECONDS / 4)
+        self._drop_producer(PATIENCE / 4)
 
     def lag(self) -> dict[int, int]:
         """How many offsets each partition is behind, where that is known."""
