@@ -147,7 +147,7 @@ class KeyedMonitor:
     def monitor(self, key: str) -> Monitor:
         """The monitor of a key that has one."""
         try:
-            return self._monitors[key]
+            return self._monitors[_check_key(key)]
         except KeyError:
             raise InputError(f"key: {key!r} has no monitor; it came with no event yet") from None
 
@@ -167,6 +167,8 @@ class KeyedMonitor:
         this call's updates are lost. Only an event for which `on_expire` failed to make room is
         not taken, and the key that should have gone stays.
         """
+        if isinstance(keys, str) or not hasattr(keys, "__len__"):
+            raise InputError(f"keys: {keys!r} is no list of keys; give one for each event")
         names = list(keys)
         new = self._check_keys(names)
         batch = self._gate.entrance.many(scores, times)
@@ -309,7 +311,7 @@ class KeyedMonitor:
 
     def adapt(self, key: str, scores: ScoresLike) -> Rows:
         """Posteriors under a key's current mix; under the source's for a key without a monitor."""
-        return self._monitors.get(key, self._gate).adapt(scores)
+        return self._monitors.get(_check_key(key), self._gate).adapt(scores)
 
     def snapshot(self) -> bytes:
         """All keys with their monitors, in bytes."""

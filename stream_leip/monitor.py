@@ -105,10 +105,14 @@ class Monitor:
         if level is not None:
             squared_quantile(level)
         adaptive = isinstance(window, Adaptive)
-        if alarm == "auto":
+        if isinstance(alarm, str) and alarm == "auto":
             alarm = DEFAULT_ALARM if adaptive else None
         if alarm is not None and not (is_number(alarm) and 0.0 < alarm < 1.0):
             raise InputError(f'alarm: {alarm!r}; use a share such as 0.05, "auto", or None')
+        if not isinstance(check, bool | np.bool_):
+            raise InputError(f"check: {check!r}; use True or False")
+        if not (on_late is None or callable(on_late)):
+            raise InputError(f"on_late: {on_late!r} cannot be called; pass a function, or None")
         if isinstance(estimator, str) and estimator not in _NAMED:
             raise InputError(
                 f"estimator: {estimator!r} is unknown; use {', '.join(_NAMED)}, or an estimator"

@@ -26,7 +26,10 @@ def epoch_seconds(time: Time) -> float:
         return time.timestamp()
     if isinstance(time, bool | np.bool_) or not isinstance(time, int | float | np.number):
         raise InputError(f"time: {time!r} is no time; use epoch seconds or an aware datetime")
-    seconds = float(time)
+    try:
+        seconds = float(time)
+    except (OverflowError, TypeError):  # a whole number beyond all floats, or a complex one
+        seconds = float("nan")
     if not _EARLIEST < seconds < _LATEST:
         raise InputError(
             f"time: {time!r} is not in epoch seconds; divide milliseconds by 1000, "
@@ -42,6 +45,8 @@ def epoch_array(times: Times, n: int) -> Vector:
             "times: datetime64 has no time zone; pass epoch seconds, as in "
             "times.astype('datetime64[us]').astype(float) / 1e6 for UTC"
         )
+    if isinstance(times, str | bytes) or not hasattr(times, "__len__"):
+        raise InputError(f"times: {times!r} is no list of times; give one for each event")
     if len(times) != n:
         raise InputError(f"times: {len(times)} times for {n} events; give one for each event")
     given = np.asarray(times)
@@ -59,7 +64,9 @@ def screen_times(times: Times, n: int) -> Vector:
     try:
         return epoch_array(times, n)
     except InputError:
-        if len(times) != n or (isinstance(times, np.ndarray) and times.dtype.kind == "M"):
+        listed = hasattr(times, "__len__") and not isinstance(times, str | bytes)
+        zoneless = isinstance(times, np.ndarray) and times.dtype.kind == "M"
+        if not listed or zoneless or len(times) != n:
             raise
     seconds = np.full(n, np.nan)
     for place, time in enumerate(times):

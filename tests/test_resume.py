@@ -257,11 +257,11 @@ def kept(folder: Path) -> Path:
     return folder
 
 
-def refused(folder: Path, *arguments: str) -> str:
+def refused(folder: Path, *arguments: str, code: int = 1) -> str:
     """The error of a run with a state; the state is as it was."""
     before = (folder / "s").read_bytes()
     done = run("watch", *arguments, "--state", "s", cwd=folder)
-    assert done.returncode == 1
+    assert done.returncode == code
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     assert (folder / "s").read_bytes() == before
@@ -271,8 +271,12 @@ def refused(folder: Path, *arguments: str) -> str:
 
 def test_a_state_is_bound_to_what_made_it(kept: Path) -> None:
     count = WINDOWS["count"]
-    assert "made with window Sliding(count=600" in refused(kept, "p.jsonl", "--key", "none")
-    assert "estimator auto, not EM" in refused(kept, "p.jsonl", *count, "--estimator", "EM")
+    other_window = refused(kept, "p.jsonl", "--key", "none", code=2)
+    assert "made with window Sliding(count=600" in other_window
+    by_em = refused(kept, "p.jsonl", *count, "--estimator", "EM", code=2)
+    assert "estimator auto, not EM" in by_em
+    capped = refused(kept, "p.jsonl", *count, "--max-rows", "900", code=2)
+    assert "made with max_rows unset, not 900" in capped
     assert "made with --key none, not key" in refused(kept, "p.jsonl", *count[:2], "--key", "key")
     np.savez(kept / "p.npz", scores=LOGITS)
     assert "of jsonl from a file, not of npz" in refused(kept, "p.npz", *count)

@@ -90,6 +90,13 @@ class MonitorSettings(Section):
         description="Most keys at a time; a new one takes the place of the one longest silent.",
     )
 
+    @field_validator("alarm")
+    @classmethod
+    def _a_share(cls, alarm: float | str) -> float | str:
+        if not isinstance(alarm, str) and not 0.0 < alarm < 1.0:
+            raise ValueError("use a share such as 0.05, 'auto', or 'off'")
+        return alarm
+
     @field_validator("window")
     @classmethod
     def _a_window(cls, text: str) -> str:

@@ -17,7 +17,7 @@ from stream_leip import (
     binary,
 )
 from stream_leip_connectors.batches import Batch, Reader
-from stream_leip_connectors.config import MonitorSettings
+from stream_leip_connectors.config import MonitorSettings, WrongUsage
 from stream_leip_connectors.events import Bad, DeadLetter, Events, Fields, encode_update
 from stream_leip_connectors.sinks import Sink, write_atomically
 from stream_leip_connectors.window_text import parse_window
@@ -69,9 +69,9 @@ class Saved:
         for name, now in described(settings).items():
             made_with = fields["settings"].get(name)
             if made_with != now:
-                raise SnapshotError(
-                    f"{path}: made with {name} {made_with}, not {now}; leave that as it was, or "
-                    "use another --state"
+                raise WrongUsage(
+                    f"{path}: made with {name} {_said(made_with)}, not {_said(now)}; leave that "
+                    "as it was, or use another --state"
                 )
         return cls(path, fields)
 
@@ -279,6 +279,11 @@ class Watch:
 
     def _note_key_late(self, key: str, rows: Any, times: Any, numbers: NDArray[np.int64]) -> None:
         self._late += [(key, number) for number in numbers.tolist()]
+
+
+def _said(value: Any) -> Any:
+    """As a flag would have it."""
+    return "unset" if value is None else value
 
 
 def described(settings: MonitorSettings) -> dict[str, Any]:

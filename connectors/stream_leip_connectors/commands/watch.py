@@ -125,9 +125,10 @@ def watch(
         _run(watching, reader, name, fitted, io.state_every, lambda: stop.asked)
         bad = watching.counts.bad - bad_before
     if bad:
-        where = f"they are in {io.dead_letters}" if io.dead_letters else "--dead-letters keeps them"
+        what = "it is" if bad == 1 else "they are"
+        where = f"{what} in {io.dead_letters}" if io.dead_letters else "see --dead-letters"
         say(
-            f"{bad:,} {reader.unit}s of {name} could not be used ({where}); the first: "
+            f"{bad:,} {reader.unit}{'' if bad == 1 else 's'} of {name} could not be used ({where}); the first: "
             f"{watching.first_bad}"
         )
         raise typer.Exit(0 if stop.asked else 1)
