@@ -109,10 +109,7 @@ class Monitor:
             alarm = DEFAULT_ALARM if adaptive else None
         if alarm is not None and not (is_number(alarm) and 0.0 < alarm < 1.0):
             raise InputError(f'alarm: {alarm!r}; use a share such as 0.05, "auto", or None')
-        if not isinstance(check, bool | np.bool_):
-            raise InputError(f"check: {check!r}; use True or False")
-        if not (on_late is None or callable(on_late)):
-            raise InputError(f"on_late: {on_late!r} cannot be called; pass a function, or None")
+        _check_kinds(check, on_late)
         if isinstance(estimator, str) and estimator not in _NAMED:
             raise InputError(
                 f"estimator: {estimator!r} is unknown; use {', '.join(_NAMED)}, or an estimator"
@@ -393,3 +390,10 @@ def check_fingerprint(found: str, profile: SourceProfile) -> None:
             f"snapshot: of profile {found[:12]}, not {profile.fingerprint[:12]}; "
             "restore with the profile it was taken with"
         )
+
+
+def _check_kinds(check: object, on_late: object) -> None:
+    if not isinstance(check, bool | np.bool_):
+        raise InputError(f"check: {check!r}; use True or False")
+    if not (on_late is None or callable(on_late)):
+        raise InputError(f"on_late: {on_late!r} cannot be called; pass a function, or None")

@@ -127,8 +127,9 @@ def watch(
     if bad:
         what = "it is" if bad == 1 else "they are"
         where = f"{what} in {io.dead_letters}" if io.dead_letters else "see --dead-letters"
+        units = reader.unit if bad == 1 else f"{reader.unit}s"
         say(
-            f"{bad:,} {reader.unit}{'' if bad == 1 else 's'} of {name} could not be used ({where}); the first: "
+            f"{bad:,} {units} of {name} could not be used ({where}); the first: "
             f"{watching.first_bad}"
         )
         raise typer.Exit(0 if stop.asked else 1)
