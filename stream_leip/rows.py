@@ -115,7 +115,7 @@ def _read(scores: ScoresLike, classes: tuple[str, ...]) -> tuple[Scores, dict[in
     """Scores as a float matrix; lines that cannot be one hold NaN, with their reason."""
     if isinstance(scores, np.ma.MaskedArray):
         # What is masked has no score; its row is bad by the NaN.
-        scores = scores.astype(np.float64).filled(np.nan)
+        scores = np.ma.filled(scores.astype(np.float64), np.nan)
     if isinstance(scores, np.ndarray) and scores.dtype != object:
         return _read_array(scores, classes), {}
     if is_frame(scores):
