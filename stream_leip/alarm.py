@@ -1,5 +1,6 @@
 """The alarm: whether the class mix changed, whatever the validation set leaves open."""
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,13 @@ class Alarm:
         self.nulls = 0
         self.last_change: int | None = None
         self.begin(0, null, covariance)
+
+    def twin(self) -> "Alarm":
+        """An alarm in the same state, with a wager of its own."""
+        other = copy(self)
+        other.wager = Wager(*(each.copy() for each in self.wager))
+        other._starts = kernel.Starts(*(each.copy() for each in self._starts))
+        return other
 
     def begin(self, event: int, null: Vector, covariance: Matrix) -> None:
         """Start the wager anew at a pane's end, against a null."""

@@ -28,3 +28,11 @@ def check_whole(name: str, value: object, least: int = 1) -> None:
     """Refuse a setting that is not a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{name}: {value!r}; use a whole number of at least {least}")
+
+
+def check_kinds(check: object, on_late: object) -> None:
+    """Refuse a switch that is none, and a callback that cannot be called."""
+    if not isinstance(check, bool | np.bool_):
+        raise InputError(f"check: {check!r}; use True or False")
+    if not (on_late is None or callable(on_late)):
+        raise InputError(f"on_late: {on_late!r} cannot be called; pass a function, or None")

@@ -12,7 +12,7 @@ from stream_leip.estimators.estimate import NO_WEIGHTS
 from stream_leip.interval import interval, mixture_interval, validation_variance
 from stream_leip.pane import Pane
 from stream_leip.profile import SourceProfile
-from stream_leip.tracker import Recent, Tracked
+from stream_leip.tracked import Recent, Tracked
 from stream_leip.windows import Scope
 
 

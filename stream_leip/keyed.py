@@ -371,14 +371,7 @@ class KeyedMonitor:
 
     def _make(self, key: str) -> Monitor:
         self._make_room()
-        gate = self._gate
-        monitor = self._monitors[key] = Monitor(
-            gate.profile,
-            gate.window,
-            gate.estimator,
-            on_late=self._late_of(key),
-            **self._settings,
-        )
+        monitor = self._monitors[key] = self._gate.twin(self._late_of(key))
         return monitor
 
     def _check_keys(self, keys: list[str]) -> int:

@@ -1,6 +1,7 @@
 """The monitor: one stream's rows to panes to window to estimator to update."""
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from stream_leip import rows as gate
 from stream_leip.adapt import adapt, mix_in
 from stream_leip.alarm import Alarm
 from stream_leip.arrays import Rows, Vector, is_number
-from stream_leip.checks import check_whole
+from stream_leip.checks import check_kinds, check_whole
 from stream_leip.chunk import Chunk
 from stream_leip.describe import describe, describe_alarm
 from stream_leip.entrance import Batch, Entrance, OnBad
@@ -23,7 +24,7 @@ from stream_leip.times import Time, Times, epoch_seconds
 from stream_leip.tracker import Tracker
 from stream_leip.update import Update
 from stream_leip.windows import Adaptive, Layout, Scope, Window
-from stream_leip.windows.state import OnLate
+from stream_leip.windows.state import OnLate, WindowState
 
 VERSION = 3
 
@@ -109,7 +110,7 @@ class Monitor:
             alarm = DEFAULT_ALARM if adaptive else None
         if alarm is not None and not (is_number(alarm) and 0.0 < alarm < 1.0):
             raise InputError(f'alarm: {alarm!r}; use a share such as 0.05, "auto", or None')
-        _check_kinds(check, on_late)
+        check_kinds(check, on_late)
         if isinstance(estimator, str) and estimator not in _NAMED:
             raise InputError(
                 f"estimator: {estimator!r} is unknown; use {', '.join(_NAMED)}, or an estimator"
@@ -125,7 +126,6 @@ class Monitor:
         chosen = _NAMED[estimator] if isinstance(estimator, str) else estimator
         if top_k is not None and not isinstance(chosen, Auto | LEIP | EM):
             raise InputError(f"estimator: {chosen!r} needs whole rows; leave top_k out")
-        m = len(profile.classes)
         self.profile = profile
         self.window = window
         self.estimator = chosen
@@ -140,15 +140,27 @@ class Monitor:
             by = chosen if adaptive or isinstance(chosen, Auto | LEIP | EM) else Auto()
             self._tracker = Tracker(profile, by, alarm, self._top_k, self._max_rows)
         self._beside = None if adaptive else self._tracker
-        self._state = window.open(
-            Layout(m, self._top_k, self._max_rows, on_late, self._tracker if adaptive else None)
-        )
+        self._state = self._open(on_late)
         self._events = 0
         self._sequence = 0
         self._bad = 0
         self._checked = 0
         self._adapting: Vector = profile.soft_prior
         self.entrance = Entrance(profile, on_bad, needs_time=window.needs_time)
+
+    def _open(self, on_late: OnLate | None) -> WindowState:
+        tracker = self._tracker if self._beside is None else None
+        m = len(self.profile.classes)
+        return self.window.open(Layout(m, self._top_k, self._max_rows, on_late, tracker))
+
+    def twin(self, on_late: OnLate | None = None) -> "Monitor":
+        """A monitor made as this one, which took no event yet; much cheaper than to make one."""
+        other = copy(self)
+        if self._tracker is not None:
+            other._tracker = self._tracker.twin()
+            other._beside = None if self._beside is None else other._tracker
+        other._state = other._open(on_late)
+        return other
 
     @property
     def events(self) -> int:
@@ -390,10 +402,3 @@ def check_fingerprint(found: str, profile: SourceProfile) -> None:
             f"snapshot: of profile {found[:12]}, not {profile.fingerprint[:12]}; "
             "restore with the profile it was taken with"
         )
-
-
-def _check_kinds(check: object, on_late: object) -> None:
-    if not isinstance(check, bool | np.bool_):
-        raise InputError(f"check: {check!r}; use True or False")
-    if not (on_late is None or callable(on_late)):
-        raise InputError(f"on_late: {on_late!r} cannot be called; pass a function, or None")

@@ -1,6 +1,6 @@
 """The tracker: follows the class mix with a memory that adapts, and raises the alarm."""
 
-from dataclasses import dataclass
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from stream_leip.estimators.estimate import ALL_CLASSES, NO_WEIGHTS
 from stream_leip.estimators.threshold import confident_share
 from stream_leip.interval import covariance
 from stream_leip.profile import SourceProfile
+from stream_leip.tracked import Recent, Tracked
 
 VERSION = 2
 LONGEST = PANE << (RUNGS - 1)
@@ -33,56 +34,6 @@ _SEEN = 500
 _SMALLEST = 4 * PANE
 # Bytes of Python objects, measured.
 _OBJECTS = 12_000
-
-
-@dataclass(frozen=True, eq=False)
-class Tracked:
-    """What the tracker says at one moment.
-
-    Parameters
-    ----------
-    prior
-        The class mix.
-    memory
-        How many events back the estimate looks: the mean over its experts.
-    rung, length
-        The estimate of the rung nearest to that, on a logarithmic scale, and how long it is.
-    weights, means, events
-        Of each class's experts, classes × experts: weight, share, and events it counts for.
-    """
-
-    prior: Vector
-    memory: float
-    rung: Vector
-    length: int
-    weights: Matrix
-    means: Matrix
-    events: Matrix
-
-
-@dataclass(frozen=True, eq=False)
-class Recent:
-    """The newest rows in order of arrival, to be used before more come; see `RowSet`.
-
-    Parameters
-    ----------
-    rows, classes
-        As a pane has them.
-    first
-        The event number of the first row.
-    """
-
-    rows: Rows
-    classes: NDArray[np.uint16]
-    first: int
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """The first and the last event number."""
-        return self.first, self.first + len(self.rows) - 1
 
 
 class Tracker:
@@ -133,6 +84,19 @@ class Tracker:
         self._labels = np.empty(_SMALLEST if self._ranks else 0, np.uint16)
         self._n = 0
         self.events = 0
+
+    def twin(self) -> "Tracker":
+        """A tracker made as this one, which saw no event yet; much cheaper than to make one."""
+        assert not self.events
+        other = copy(self)
+        other._mixture = mixtures.Mixture(*(each.copy() for each in self._mixture))
+        other._ladder = ladders.Ladder(*(each.copy() for each in self._ladder))
+        if self.alarm is not None:
+            other.alarm = self.alarm.twin()
+            other._wager = other.alarm.wager
+        other._rows, other._classes = self._rows.copy(), self._classes.copy()
+        other._keys, other._labels = self._keys.copy(), self._labels.copy()
+        return other
 
     @property
     def room(self) -> int:

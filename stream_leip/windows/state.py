@@ -12,7 +12,8 @@ from stream_leip.chunk import Chunk
 from stream_leip.estimators.estimate import NO_WEIGHTS
 from stream_leip.open_pane import OpenPane
 from stream_leip.pane import Pane
-from stream_leip.tracker import Recent, Tracked, Tracker
+from stream_leip.tracked import Recent, Tracked
+from stream_leip.tracker import Tracker
 from stream_leip.windows.retention import Retention
 
 # Called with rows that came too late, their times and their event numbers.
