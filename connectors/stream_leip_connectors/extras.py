@@ -16,6 +16,11 @@ def pyarrow_compute() -> Any:
     return _need("pyarrow.compute", "files", "Parquet files")
 
 
+def river() -> Any:
+    """river, of the extra `river`."""
+    return _need("river", "river", "River pipelines")
+
+
 def _need(module: str, extra: str, what: str) -> Any:
     try:
         return importlib.import_module(module)
