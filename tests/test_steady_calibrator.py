@@ -32,8 +32,8 @@ def slow(logits: Any, labels: Any) -> Any:
         hit = v[np.arange(len(labels)), labels]
         return float((norm - hit).sum() + 0.5 * ((theta - home) ** 2).sum())
 
-    bounds = [(0.0, None)] + [(None, None)] * m
-    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10_000, "maxfun": 1_000_000}
+    bounds: Any = [(0.0, None)] + [(None, None)] * m
+    options: Any = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10_000, "maxfun": 1_000_000}
     return minimize(loss, home, method="L-BFGS-B", bounds=bounds, options=options).x
 
 

@@ -46,7 +46,7 @@ def pieces() -> Iterator[tuple[str, base.Estimator]]:
         ),
     )
     pipeline = preprocessing.StandardScaler() | linear_model.LogisticRegression()
-    yield "binary pipeline", LabelShiftClassifier(pipeline, labelled=60, refit_every=20)  # type: ignore[arg-type]
+    yield "binary pipeline", LabelShiftClassifier(pipeline, labelled=60, refit_every=20)
     yield "PosteriorAdapter", PosteriorAdapter(profile())
     yield "PosteriorAdapter, LEIP", PosteriorAdapter(profile(), Tumbling(count=30), LEIP())
 

@@ -52,7 +52,7 @@ class PosteriorAdapter(base.MiniBatchTransformer):
     >>> for no, yes in draw((rng.random(2000) < 0.9).astype(int)):
     ...     adapter.learn_one({"no": no, "yes": yes})
     >>> {name: round(p, 2) for name, p in adapter.transform_one({"no": 0.6, "yes": 0.4}).items()}
-    {'no': 0.0, 'yes': 0.0}
+    {'no': 0.22, 'yes': 0.78}
     >>> adapter.transform_one({"no": 0.6, "maybe": 0.4})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...

@@ -50,19 +50,20 @@ class LabelShiftDetector(base.DriftAndWarningDetector):
     >>> import numpy as np
     >>> from stream_leip import fit_profile
     >>> from stream_leip_connectors.river import LabelShiftDetector
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(1)
     >>> def draw(labels):
-    ...     odds = np.exp(3.0 * np.eye(2)[labels] + rng.normal(size=(len(labels), 2)))
+    ...     odds = np.exp(3.0 * np.eye(3)[labels] + rng.normal(size=(len(labels), 3)))
     ...     return odds / odds.sum(axis=1, keepdims=True)
-    >>> known = rng.integers(2, size=500)
-    >>> profile = fit_profile(draw(known), known, ["no", "yes"], kind="probabilities")
+    >>> known = rng.integers(3, size=900)
+    >>> profile = fit_profile(draw(known), known, ["ant", "bee", "cat"], kind="probabilities")
     >>> detector = LabelShiftDetector(profile)
-    >>> stream = draw(np.r_[rng.integers(2, size=1000), np.ones(500, int)])
+    >>> later = rng.choice(3, size=500, p=[0.1, 0.1, 0.8])
+    >>> stream = draw(np.concatenate([rng.integers(3, size=1000), later]))
     >>> for i, row in enumerate(stream):
     ...     detector.update(row)
     ...     if detector.drift_detected:
     ...         print(f"drift at {i}, from {detector.changed_at} on: {detector.moved}")
-    drift
+    drift at 1049, from 1000 on: {'cat': 'up', 'ant': 'down', 'bee': 'down'}
     """
 
     def __init__(

@@ -32,6 +32,10 @@ class Watch:
         How many events are told to the next monitor.
     whole
         The how-manieth whole profile it is.
+    trust
+        The part of a posterior that is to be adapted.
+    early
+        How many events came before the first watch.
     """
 
     def __init__(
@@ -41,8 +45,9 @@ class Watch:
         window: Window,
         estimator: str | Estimator,
         most: int,
-        whole: int = 1,
-        trust: float = 1.0,
+        whole: int,
+        trust: float,
+        early: int = 0,
     ) -> None:
         self.labels = labels
         self.whole = whole
@@ -52,12 +57,13 @@ class Watch:
         self._most = most
         self._recent: Matrix = np.empty((most, len(labels)))
         # What the monitor's own counts began at.
-        self._first = 0
+        self._first = early
+        self._early = early
         self._sequence = 0
         self._emitted = 0
         self.follow(profile, trust)
 
-    def follow(self, profile: SourceProfile, trust: float = 1.0) -> None:
+    def follow(self, profile: SourceProfile, trust: float) -> None:
         """Go on with a profile that was refitted, and with how far the mix is believed."""
         self.trust = trust
         self._into_row = Weighing(profile, self.labels, self.monitor.profile.soft_prior)
@@ -86,7 +92,8 @@ class Watch:
         """Take over from the watch of an older profile, with what it saw last."""
         self.events = before.events
         self._sequence = before._sequence + before._emitted
-        self._first = before.events
+        self._early = before._early
+        self._first = before._early + before.events
         self.last = before.last
         if before.labels == self.labels and before.events:
             self._recent = before._recent
@@ -104,9 +111,11 @@ class Watch:
 
     def snapshot(self) -> dict[str, Any]:
         """The state, the monitor's in bytes."""
-        plain = ("labels", "whole", "last", "events", "_most", "_first", "_sequence", "_emitted")
+        plain = ("labels", "whole", "last", "trust", "events", "_most", "_first", "_early")
         return {
             **{name: getattr(self, name) for name in plain},
+            "_sequence": self._sequence,
+            "_emitted": self._emitted,
             "_recent": self._recent.copy(),
             "_profile": self._profile,
             "monitor": self.monitor.snapshot(),
@@ -123,7 +132,7 @@ class Watch:
             held.pop("monitor"), held.pop("reference"), window=window, estimator=own
         )
         watch.__dict__.update(held)
-        watch.follow(watch._profile)
+        watch.follow(watch._profile, watch.trust)
         return watch
 
     def _note(self, update: Update) -> None:
