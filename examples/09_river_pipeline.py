@@ -6,6 +6,7 @@ Needs the extra `river`. Run `python examples/09_river_pipeline.py`.
 import random
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from river import metrics, naive_bayes, preprocessing
 from stream_leip_connectors.river import LabelShiftClassifier
@@ -14,7 +15,7 @@ LATE = 1000
 CLASSES = ("low", "middle", "high")
 
 
-def stream() -> Iterator[tuple[dict[str, float], str]]:
+def stream() -> Iterator[tuple[dict[Any, float], str]]:
     """Three classes that overlap; after 4000 events "high" takes over."""
     rng = random.Random(0)
     for i in range(8000):
@@ -25,7 +26,7 @@ def stream() -> Iterator[tuple[dict[str, float], str]]:
 # The wrapper goes around the whole pipeline, so that observe_one may be given raw features.
 model = LabelShiftClassifier(preprocessing.StandardScaler() | naive_bayes.GaussianNB())
 bare, adapted = metrics.Accuracy(), metrics.Accuracy()
-waiting: deque[tuple[dict[str, float], str]] = deque()
+waiting: deque[tuple[dict[Any, float], str]] = deque()
 
 print("events   bare     adapted  share of high   alarm")
 for i, (x, y) in enumerate(stream(), 1):
