@@ -231,6 +231,33 @@ def test_classes_may_appear_over_time() -> None:
     assert sorted(set(known)) == [0, 2, 3, 4, 5]
 
 
+def test_memory_begins_anew_with_a_new_class() -> None:
+    model = LabelShiftClassifier(naive_bayes.GaussianNB(), labelled=100, refit_every=10)
+    for part, late in enumerate([(1, 1, 0), (1, 1, 1)]):
+        for x, y in list(drifting(1000, late, seed=part))[500:]:
+            model.observe_one(x)
+            model.learn_one(x, y)
+            if model._watch is not None:
+                recent = model._watch.recent()
+                assert recent.shape[1] == len(model.prior)
+                np.testing.assert_allclose(recent.sum(axis=1), 1.0, atol=0.6)
+    assert len(model.prior) == 3
+    assert model.last_update is not None
+    assert model.last_update.last is not None
+    assert 900 <= model.last_update.last < 1000
+
+
+@pytest.mark.parametrize("estimator", ["auto", "LEIP", "EM"])
+def test_few_labels_are_enough_not_to_fail(estimator: str) -> None:
+    model = LabelShiftClassifier(naive_bayes.GaussianNB(), None, estimator, 10, 5)
+    for x, y in drifting(300):
+        model.observe_one(x)
+        scores = model.predict_proba_one(x)
+        assert not scores or math.isclose(sum(scores.values()), 1.0)
+        model.learn_one(x, y)
+    assert model.ready
+
+
 def test_a_class_that_stays_away_is_not_forgotten() -> None:
     model = LabelShiftClassifier(naive_bayes.GaussianNB(), labelled=200, refit_every=20)
     for late in ((1, 1, 1), (1, 1, 0)):

@@ -55,7 +55,7 @@ class Watch:
         self.last: Update | None = None
         self.events = 0
         self._most = most
-        self._recent: Matrix = np.empty((most, len(labels)))
+        self._recent: Matrix = np.zeros((most, len(labels)))
         # What the monitor's own counts began at.
         self._first = early
         self._early = early
@@ -90,12 +90,12 @@ class Watch:
 
     def succeed(self, before: "Watch") -> None:
         """Take over from the watch of an older profile, with what it saw last."""
-        self.events = before.events
         self._sequence = before._sequence + before._emitted
-        self._early = before._early
-        self._first = before._early + before.events
+        self._first = self._early = before._early + before.events
         self.last = before.last
+        # Scores from before a class was known say nothing of it: then memory begins anew.
         if before.labels == self.labels and before.events:
+            self.events, self._early = before.events, before._early
             self._recent = before._recent
             recent = before.recent()
             self._first -= len(recent)
