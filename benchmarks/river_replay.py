@@ -1,6 +1,6 @@
 """River models on streams whose class mix drifts, labels late: what adapting gains and costs.
 
-Run `python -m benchmarks.river_replay [--events 12000] [--markdown docs/river.md]`; five minutes.
+Run `python -m benchmarks.river_replay [--part costs] [--events 12000] [--markdown docs/river.md]`.
 """
 
 import os
@@ -12,6 +12,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -257,20 +258,38 @@ def tracking(report: Report, step: Step) -> None:
         report.require(asked, f"{ratio:.2f}×", ratio <= 2.0)
 
 
+class Part(StrEnum):
+    """What to run."""
+
+    ALL = "all"
+    COSTS = "costs"
+    GAINS = "gains"
+
+
 def main(
     n: Annotated[int, typer.Option("--events", min=4000, help="Of each stream.")] = 12_000,
+    part: Annotated[Part, typer.Option(help="Costs need a quiet machine, gains five minutes.")] = (
+        Part.ALL
+    ),
     markdown: Annotated[Path | None, typer.Option(help="Put the tables into this file.")] = None,
 ) -> None:
     """Judge River models with and without adapting, and time them."""
-    machine = context(("river", "numpy", "numba"))
-    report = Report()
-    with steps(len(POOLS) * len(MODELS) * len(DRIFTS) * len(DELAYS) + 4 + 3) as step:
-        tracking(report, step)
-        costs(report, step)
-        compare(n, report, step)
-    report.show(machine)
-    if markdown is not None:
-        report.write(markdown, "benchmarks/river_replay.py", "Figures", machine)
+    cases = len(POOLS) * len(MODELS) * len(DRIFTS) * len(DELAYS)
+    for each, total in ((Part.COSTS, 4 + 3), (Part.GAINS, cases)):
+        if part not in (Part.ALL, each):
+            continue
+        machine = context(("river", "numpy", "numba"))
+        report = Report()
+        with steps(total) as step:
+            if each is Part.COSTS:
+                tracking(report, step)
+                costs(report, step)
+            else:
+                compare(n, report, step)
+        report.show(machine)
+        if markdown is not None:
+            script = f"benchmarks/river_replay.py, {each}"
+            report.write(markdown, script, each.capitalize(), machine)
 
 
 if __name__ == "__main__":

@@ -160,13 +160,18 @@ def _describe(
 
 
 def judge(
-    data: Labelled, fit: Fit, seed: int, draws: int = DRAWS, progress: Progress | None = None
+    data: Labelled,
+    fit: Fit,
+    seed: int,
+    draws: int = DRAWS,
+    sizes: tuple[int, ...] = SIZES,
+    progress: Progress | None = None,
 ) -> ReplayErrors:
     """Judge the candidates of `Auto` on Dirichlet shifts of held-out folds."""
     rng = np.random.default_rng(seed)
     m = len(data.classes)
-    total = FOLDS * len(ALPHAS) * len(SIZES) * draws
-    sums = {name: np.zeros(len(SIZES)) for name in CANDIDATES}
+    total = FOLDS * len(ALPHAS) * len(sizes) * draws
+    sums = {name: np.zeros(len(sizes)) for name in CANDIDATES}
     done = 0
     for held_out in folds_by_label(data.labels, rng):
         kept = data.part(kept_rows(data.labels, held_out))
@@ -174,7 +179,7 @@ def judge(
         source = _describe(kept, calibrator, ReplayErrors((), {}), seed)
         rows = source.rows(data.scores[held_out])
         pools = _pools(data.labels[held_out], m)
-        for place, size in enumerate(SIZES):
+        for place, size in enumerate(sizes):
             for alpha in np.repeat(ALPHAS, draws):
                 prior = rng.dirichlet(np.full(m, alpha))
                 drawn = _draw(rows, pools, prior, size, rng)
@@ -184,8 +189,8 @@ def judge(
                 done += 1
                 if progress is not None:
                     progress(done, total)
-    each = total / len(SIZES)
-    return ReplayErrors(SIZES, {name: tuple((by / each).tolist()) for name, by in sums.items()})
+    each = total / len(sizes)
+    return ReplayErrors(sizes, {name: tuple((by / each).tolist()) for name, by in sums.items()})
 
 
 def _pools(labels: Labels, m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -108,7 +108,9 @@ def test_a_renewed_source_has_the_priors_of_the_newer_data(data: Labelled) -> No
 def test_judging_takes_as_many_draws_as_asked(data: Labelled) -> None:
     seen: list[tuple[int, int]] = []
     fit = partial(fit_calibrator, "BCTS")
-    errors = judge(data, fit, 0, draws=2, progress=lambda done, of: seen.append((done, of)))
-    assert seen[-1] == (90, 90)
+    note = lambda done, of: seen.append((done, of))  # noqa: E731
+    errors = judge(data, fit, 0, draws=2, sizes=(100, 500), progress=note)
+    assert seen[-1] == (60, 60)
+    assert errors.sizes == (100, 500)
     assert set(errors.errors) == {"LEIP", "EM"}
     assert all(0.0 < error < 0.5 for by in errors.errors.values() for error in by)

@@ -13,8 +13,9 @@ from stream_leip_connectors.river.weighing import floored
 
 # The whole profile, with the replay that `auto` reads, is made anew so many times less often.
 SELDOM = 10
-# Shifts drawn for each size and concentration of a replay, on each fold.
+# Of replays: shifts drawn for each size and concentration on each fold, and the sizes.
 DRAWS = 1
+SIZES = (200, 1000)
 # Before the first fit, pairs for each class on average.
 _ENOUGH = 20
 
@@ -67,8 +68,9 @@ class RollingSource:
         if before is not None and n < self._next_whole:
             self.profile = renew_source(before, data, calibrator)
             return True
-        none = ReplayErrors((), {})
-        errors = judge(data, steady_calibrator, self._seed, DRAWS) if self._judged else none
+        errors = ReplayErrors((), {})
+        if self._judged:
+            errors = judge(data, steady_calibrator, self._seed, DRAWS, SIZES)
         self.profile = replace(describe_source(data, calibrator, self._seed), replay=errors)
         self.labels = known
         self._next_whole = min(2 * n, n + SELDOM * self._every)
