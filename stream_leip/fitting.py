@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -31,6 +32,7 @@ from stream_leip.rows import ScoresLike, as_scores, frame_columns, is_frame, req
 from stream_leip.validation import Validation
 
 Progress = Callable[[int, int], None]
+Fit = Callable[[Matrix, Labels], Calibrator]
 
 ALPHAS = (0.1, 1.0, 10.0)
 SIZES = (200, 1000, 5000)
@@ -94,16 +96,27 @@ def fit_profile(
     method = choose_method(logits, truth, seed) if calibration == "auto" else calibration
     data = Labelled(checked, logits, truth, names, kind)
     return replace(
-        fit_source(data, method, int(seed)), replay=_replay(data, method, seed, progress)
+        fit_source(data, method, int(seed)),
+        replay=judge(data, partial(fit_calibrator, method), seed, progress=progress),
     )
 
 
 def fit_source(data: "Labelled", method: Method, seed: int) -> SourceProfile:
     """The profile of checked data, without judging estimators on replays of them."""
-    calibrator = fit_calibrator(method, data.logits, data.labels)
+    return describe_source(data, fit_calibrator(method, data.logits, data.labels), seed)
+
+
+def describe_source(data: "Labelled", calibrator: Calibrator, seed: int) -> SourceProfile:
+    """The same, with a calibrator that is fitted already."""
     profile = _describe(data, calibrator, ReplayErrors((), {}), seed)
     rows = profile.rows(data.scores)
     return replace(profile, known=gather(rows, data.labels, data.logits, calibrator, seed))
+
+
+def renew_source(before: SourceProfile, data: "Labelled", calibrator: Calibrator) -> SourceProfile:
+    """A profile with the calibrator, priors and recalls of newer data, and all else as it was."""
+    found = _describe(data, calibrator, before.replay, before.seed)
+    return replace(found, known=before.known)
 
 
 @dataclass(frozen=True)
@@ -146,21 +159,28 @@ def _describe(
     return SourceProfile(data.classes, data.kind, calibrator, validation, errors, seed)
 
 
-def _replay(data: Labelled, method: Method, seed: int, progress: Progress | None) -> ReplayErrors:
+def judge(
+    data: Labelled,
+    fit: Fit,
+    seed: int,
+    draws: int = DRAWS,
+    sizes: tuple[int, ...] = SIZES,
+    progress: Progress | None = None,
+) -> ReplayErrors:
     """Judge the candidates of `Auto` on Dirichlet shifts of held-out folds."""
     rng = np.random.default_rng(seed)
     m = len(data.classes)
-    total = FOLDS * len(ALPHAS) * len(SIZES) * DRAWS
-    sums = {name: np.zeros(len(SIZES)) for name in CANDIDATES}
+    total = FOLDS * len(ALPHAS) * len(sizes) * draws
+    sums = {name: np.zeros(len(sizes)) for name in CANDIDATES}
     done = 0
     for held_out in folds_by_label(data.labels, rng):
         kept = data.part(kept_rows(data.labels, held_out))
-        calibrator = fit_calibrator(method, kept.logits, kept.labels)
+        calibrator = fit(kept.logits, kept.labels)
         source = _describe(kept, calibrator, ReplayErrors((), {}), seed)
         rows = source.rows(data.scores[held_out])
         pools = _pools(data.labels[held_out], m)
-        for place, size in enumerate(SIZES):
-            for alpha in np.repeat(ALPHAS, DRAWS):
+        for place, size in enumerate(sizes):
+            for alpha in np.repeat(ALPHAS, draws):
                 prior = rng.dirichlet(np.full(m, alpha))
                 drawn = _draw(rows, pools, prior, size, rng)
                 for name, estimator in CANDIDATES.items():
@@ -169,8 +189,8 @@ def _replay(data: Labelled, method: Method, seed: int, progress: Progress | None
                 done += 1
                 if progress is not None:
                     progress(done, total)
-    each = total / len(SIZES)
-    return ReplayErrors(SIZES, {name: tuple((by / each).tolist()) for name, by in sums.items()})
+    each = total / len(sizes)
+    return ReplayErrors(sizes, {name: tuple((by / each).tolist()) for name, by in sums.items()})
 
 
 def _pools(labels: Labels, m: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

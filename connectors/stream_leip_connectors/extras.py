@@ -31,6 +31,11 @@ def kafka(module: str = "kafka") -> Any:
     return _need(module, "kafka", "Kafka topics")
 
 
+def river() -> Any:
+    """river, of the extra `river`."""
+    return _need("river", "river", "River pipelines")
+
+
 def _need(module: str, extra: str, what: str) -> Any:
     try:
         return importlib.import_module(module)

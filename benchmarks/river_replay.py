@@ -1,0 +1,296 @@
+"""River models on streams whose class mix drifts, labels late: what adapting gains and costs.
+
+Run `python -m benchmarks.river_replay [--part costs] [--events 12000] [--markdown docs/river.md]`.
+"""
+
+import os
+
+# One core for all, which the libraries read when numpy is first imported.
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", NUMBA_NUM_THREADS="1")
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from river import datasets, drift, naive_bayes, tree
+from river.datasets import synth
+from stream_leip_connectors.river import LabelShiftClassifier, PriorTracker
+from stream_leip_connectors.river.weighing import Weighing, checked
+
+from benchmarks.datasets import Data, load
+from benchmarks.reporting import Report, Step, context, steps
+from stream_leip import fit_profile
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "GaussianNB": naive_bayes.GaussianNB,
+    "HoeffdingTree": tree.HoeffdingTreeClassifier,
+}
+DRIFTS = ("none", "sudden", "swing")
+DELAYS = (500, 2000)
+# Even at first, while models learn; then mixes drawn from Dirichlet(0.5).
+EVEN, STAY, PERIOD = 3000, 4000, 6000
+JUDGED_FROM = 1000
+MOST_LOST = 0.5
+# Two accuracies of 12,000 events differ by so much by chance alone.
+NOISE = 0.2
+CLASSES = 10
+
+Pool = list[tuple[dict[Any, Any], Any]]
+
+
+def rbf(centroids: int) -> Pool:
+    stream = synth.RandomRBF(
+        seed_model=7, seed_sample=1, n_classes=5, n_features=10, n_centroids=centroids
+    )
+    return list(stream.take(40_000))
+
+
+def mnist() -> Pool:
+    scored = load(Data.MNIST)
+    pairs = zip(scored.test_logits.tolist(), scored.test_labels.tolist(), strict=True)
+    return [(dict(enumerate(logits)), label) for logits, label in pairs]
+
+
+POOLS: dict[str, Callable[[], Pool]] = {
+    "RandomRBF, 15 centroids": lambda: rbf(15),
+    "RandomRBF, 50 centroids": lambda: rbf(50),
+    "ImageSegments": lambda: list(datasets.ImageSegments()),
+    "MNIST logits": mnist,
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """Features, label, and the true mix by label."""
+
+    x: dict[Any, Any]
+    y: Any
+    mix: dict[Any, float]
+
+
+def events(pool: Pool, drift_kind: str, n: int, seed: int) -> Iterator[Event]:
+    """The pool resampled: each class's events in random order, classes by the schedule."""
+    rng = np.random.default_rng(seed)
+    by_label: dict[Any, list[dict[Any, Any]]] = {}
+    for x, y in pool:
+        by_label.setdefault(y, []).append(x)
+    labels = sorted(by_label)
+    order = {y: rng.permutation(len(by_label[y])) for y in labels}
+    used = dict.fromkeys(labels, 0)
+    mixes = rng.dirichlet(np.full(len(labels), 0.5), n // STAY + 2)
+    for i in range(n):
+        mix = np.full(len(labels), 1.0 / len(labels))
+        if i >= EVEN and drift_kind == "sudden":
+            mix = mixes[i // STAY]
+        elif i >= EVEN and drift_kind == "swing":
+            part = 0.5 - 0.5 * math.cos(2.0 * math.pi * (i - EVEN) / PERIOD)
+            mix = (1.0 - part) * mixes[0] + part * mixes[1]
+        y = labels[rng.choice(len(labels), p=mix)]
+        place = order[y][used[y] % len(order[y])]
+        used[y] += 1
+        yield Event(by_label[y][place], y, dict(zip(labels, mix.tolist(), strict=True)))
+
+
+def judge(stream: Iterator[Event], make: Callable[[], Any], delay: int) -> NDArray[np.float64]:
+    """Accuracy in per cent, and log loss: of the bare model, ours, and ours with the true mix."""
+    model = LabelShiftClassifier(make(), observe_on_predict=True)
+    waiting: deque[Event] = deque()
+    sums = np.zeros((2, 3))
+    n = 0
+    for i, event in enumerate(stream):
+        bare = checked(model.model.predict_proba_one(event.x), "model")
+        ours = model.predict_proba_one(event.x)
+        if i >= JUDGED_FROM and bare:
+            n += 1
+            for k, found in enumerate((bare, ours, with_true_mix(model, bare, event.mix))):
+                sums[0, k] += max(found, key=found.__getitem__) == event.y
+                sums[1, k] -= math.log(max(found.get(event.y, 0.0), 1e-15))
+        waiting.append(event)
+        if len(waiting) > delay:
+            late = waiting.popleft()
+            model.learn_one(late.x, late.y)
+    means: NDArray[np.float64] = sums / n * np.array([[100.0], [1.0]])
+    return means
+
+
+def with_true_mix(model: LabelShiftClassifier, bare: Any, mix: dict[Any, float]) -> Any:
+    """The same profile, with what nobody knows in place of the estimate, and all of it trusted."""
+    profile = model.profile
+    if profile is None:
+        return bare
+    labels = list(model.prior)
+    prior = np.array([mix[label] for label in labels])
+    return Weighing(profile, labels, prior).posteriors(bare, 1.0)
+
+
+def compare(n: int, report: Report, step: Step) -> None:
+    columns = ("stream", "model", "mix", "labels late by", "bare", "ours", "true mix")
+    accuracy = report.section("Accuracy, per cent", *columns)
+    loss = report.section("Log loss", *columns)
+    for name, make_pool in POOLS.items():
+        pool = make_pool()
+        for model, make in MODELS.items():
+            for kind in DRIFTS:
+                for delay in DELAYS:
+                    step(f"{name}, {model}, {kind}, {delay}")
+                    found = judge(events(pool, kind, n, seed=0), make, delay)
+                    case = (name, model, kind, str(delay))
+                    accuracy.lines.append((*case, *(f"{each:.2f}" for each in found[0])))
+                    loss.lines.append((*case, *(f"{each:.3f}" for each in found[1])))
+                    require(report, ", ".join(case), kind, found)
+
+
+def require(report: Report, case: str, kind: str, found: NDArray[np.float64]) -> None:
+    bare, ours, true = found[0]
+    if kind == "none":
+        met = ours >= bare - MOST_LOST
+        report.require(f"{case}: at most {MOST_LOST} points below bare", f"{ours - bare:+.2f}", met)
+        return
+    figure = f"{ours - bare:+.2f} of {true - bare:+.2f} points"
+    report.require(f"{case}: accuracy between", figure, bare <= ours <= max(bare, true) + NOISE)
+    by_loss = f"{found[1, 1] - found[1, 0]:+.3f} of {found[1, 2] - found[1, 0]:+.3f}"
+    met = found[1, 2] - 0.01 <= found[1, 1] <= found[1, 0]
+    report.require(f"{case}: log loss between", by_loss, met)
+
+
+def timed(verb: Callable[..., Any], calls: list[tuple[Any, ...]]) -> float:
+    begin = perf_counter()
+    for each in calls:
+        verb(*each)
+    return perf_counter() - begin
+
+
+def cost(pool: Pool, make: Callable[[], Any], n: int = 6000) -> dict[str, float]:
+    """Seconds an event, side by side in turns, from the first fit on; the best of two runs."""
+    best: dict[str, float] = {}
+    for _ in range(2):
+        bare, ours = make(), LabelShiftClassifier(make())
+        watching = LabelShiftClassifier(make(), observe_on_predict=True)
+        spent = dict.fromkeys(("predict", "learn", "our predict", "our learn", "observing"), 0.0)
+        stream = [(each.x, each.y) for each in events(pool, "sudden", n, seed=0)]
+        for begin in range(0, n, 250):
+            part: list[tuple[Any, ...]] = list(stream[begin : begin + 250])
+            only_x = [(x,) for x, _ in part]
+            found = {
+                "predict": timed(bare.predict_proba_one, only_x),
+                "our predict": timed(ours.predict_proba_one, only_x),
+                "observing": timed(watching.predict_proba_one, only_x),
+                "learn": timed(bare.learn_one, part),
+                "our learn": timed(ours.learn_one, part),
+            }
+            timed(watching.learn_one, part)
+            timed(ours.observe_one, only_x)
+            if begin >= JUDGED_FROM:
+                spent = {name: each + found[name] for name, each in spent.items()}
+        for name, each in spent.items():
+            best[name] = min(best.get(name, math.inf), each / (n - JUDGED_FROM))
+    return best
+
+
+def costs(report: Report, step: Step) -> None:
+    table = report.section(
+        "Cost of an event, refits included, µs, and to the bare model",
+        "stream", "model", "predict", "ours", "observing as well", "predict + learn", "our learn",
+    )  # fmt: skip
+    for name in ("RandomRBF, 15 centroids", "ImageSegments"):
+        pool = POOLS[name]()
+        for model, make in MODELS.items():
+            step(f"cost: {name}, {model}")
+            found = cost(pool, make)
+            both = found["predict"] + found["learn"]
+            predict, learn = found["our predict"] / found["predict"], found["our learn"] / both
+            watching = found["observing"] / found["predict"]
+            table.lines.append(
+                (
+                    name,
+                    model,
+                    f"{1e6 * found['predict']:.1f}",
+                    f"{1e6 * found['our predict']:.1f} ({predict:.2f}×)",
+                    f"{1e6 * found['observing']:.1f} ({watching:.2f}×)",
+                    f"{1e6 * both:.1f}",
+                    f"{1e6 * found['our learn']:.1f} ({learn:.2f}×)",
+                )
+            )
+            what = f"{name}, {model}"
+            report.require(f"{what}: learn_one ≤ 1.5×", f"{learn:.2f}×", learn <= 1.5)
+            report.require(f"{what}: predict_proba_one ≤ 1.3×", f"{predict:.2f}×", predict <= 1.3)
+
+
+def tracking(report: Report, step: Step) -> None:
+    scored = load(Data.MNIST)
+    profile = fit_profile(scored.val_logits[:2000], scored.val_labels[:2000])
+    logits = np.tile(scored.test_logits, (4, 1))[:30_000].astype(float)
+    given = [(dict(zip(profile.classes, line, strict=True)),) for line in logits.tolist()]
+    rows = profile.rows(logits).tolist()
+    table = report.section(
+        f"PriorTracker.update, {CLASSES} classes, µs an event", "what", "an event", "to the ADWINs"
+    )
+
+    def adwins() -> float:
+        detectors = [drift.ADWIN() for _ in range(CLASSES)]
+        begin = perf_counter()
+        for row in rows:
+            for detector, p in zip(detectors, row, strict=True):
+                detector.update(p)
+        return perf_counter() - begin
+
+    best = {"ADWIN": math.inf, "EM": math.inf, "LEIP": math.inf}
+    for _ in range(3):
+        step("cost: PriorTracker")
+        best["ADWIN"] = min(best["ADWIN"], adwins())
+        for name in ("EM", "LEIP"):
+            update = PriorTracker(profile, estimator=name).update
+            best[name] = min(best[name], timed(update, given))
+    per = {name: 1e6 * each / len(given) for name, each in best.items()}
+    table.lines.append((f"{CLASSES} river ADWINs", f"{per['ADWIN']:.2f}", "1"))
+    for name in ("EM", "LEIP"):
+        ratio = per[name] / per["ADWIN"]
+        table.lines.append((f"PriorTracker, dicts, by {name}", f"{per[name]:.2f}", f"{ratio:.2f}×"))
+        asked = f"PriorTracker.update by {name} ≤ 2× an ADWIN a class"
+        report.require(asked, f"{ratio:.2f}×", ratio <= 2.0)
+
+
+class Part(StrEnum):
+    """What to run."""
+
+    ALL = "all"
+    COSTS = "costs"
+    GAINS = "gains"
+
+
+def main(
+    n: Annotated[int, typer.Option("--events", min=4000, help="Of each stream.")] = 12_000,
+    part: Annotated[Part, typer.Option(help="Costs need a quiet machine, gains five minutes.")] = (
+        Part.ALL
+    ),
+    markdown: Annotated[Path | None, typer.Option(help="Put the tables into this file.")] = None,
+) -> None:
+    """Judge River models with and without adapting, and time them."""
+    cases = len(POOLS) * len(MODELS) * len(DRIFTS) * len(DELAYS)
+    for each, total in ((Part.COSTS, 4 + 3), (Part.GAINS, cases)):
+        if part not in (Part.ALL, each):
+            continue
+        machine = context(("river", "numpy", "numba"))
+        report = Report()
+        with steps(total) as step:
+            if each is Part.COSTS:
+                tracking(report, step)
+                costs(report, step)
+            else:
+                compare(n, report, step)
+        report.show(machine)
+        if markdown is not None:
+            script = f"benchmarks/river_replay.py, {each}"
+            report.write(markdown, script, each.capitalize(), machine)
+
+
+if __name__ == "__main__":
+    typer.run(main)

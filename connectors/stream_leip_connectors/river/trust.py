@@ -1,0 +1,63 @@
+"""Whether adapting pays: asked of the labelled pairs that the profile has not seen yet."""
+
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_leip import EM, SourceProfile
+from stream_leip.adapt import adapt, shrink
+from stream_leip.arrays import Labels, Matrix
+from stream_leip.estimators.estimate import NO_WEIGHTS
+from stream_leip.pane import Pane
+from stream_leip_connectors.river.weighing import floored
+
+# What was found is worth less with each batch of pairs that comes after.
+_FADE = 0.8
+# In log-likelihood: what is held against adapting at first, and at most.
+_DOUBT = 10.0
+_MOST = 10.0
+# What a mix costs that is estimated from so few events, for each share that is free.
+_ALLOWED = 0.5
+
+
+class Trust:
+    """How far the mix of unlabelled events is believed, from 0 to 1.
+
+    While a model learns fast its newest scores are not those of the pairs it left behind, and that
+    looks like another mix. A batch of pairs shows it: their mix is estimated as if they had no
+    labels, and if posteriors adapted to it are worse than the model's, there is more than label
+    shift in them. Both have the same scale, as overconfidence is another matter.
+    """
+
+    def __init__(self) -> None:
+        self._against = _DOUBT
+
+    @property
+    def share(self) -> float:
+        """The part of a posterior that is adapted; the rest is as the model has it."""
+        return 1.0 / (1.0 + exp(2.0 * self._against))
+
+    def ask(self, scores: Matrix, labels: Labels, profile: SourceProfile) -> None:
+        """Try a profile on pairs that it was not fitted to."""
+        plain = floored(scores)
+        rows = profile.rows(plain)
+        pane = Pane.seal(rows, np.arange(len(rows)))
+        found = EM().estimate_ranked(pane, profile, NO_WEIGHTS).prior
+        mix = shrink(found, pane, NO_WEIGHTS, float(len(rows)), profile)
+        adapted = adapt(rows, mix, profile.soft_prior).astype(float)
+        scaled = plain ** float(profile.calibrator.scale[0])
+        scaled /= scaled.sum(axis=1, keepdims=True)
+        by_likelihood = _loss(adapted, labels) - _loss(scaled, labels)
+        lost = _hits(scaled, labels).astype(float) - _hits(adapted, labels)
+        by_hits = float(lost.sum() - np.sqrt(np.abs(lost).sum()))
+        worse = max(by_likelihood, by_hits) - _ALLOWED * (len(mix) - 1)
+        self._against = float(np.clip(_FADE * self._against + worse, -_MOST, _MOST))
+
+
+def _hits(posteriors: Matrix, labels: Labels) -> NDArray[np.bool_]:
+    return np.asarray(posteriors.argmax(axis=1) == labels)
+
+
+def _loss(posteriors: Matrix, labels: Labels) -> float:
+    return float(-np.log(np.maximum(posteriors[np.arange(len(labels)), labels], 1e-12)).sum())
