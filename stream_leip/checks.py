@@ -36,3 +36,18 @@ def check_kinds(check: object, on_late: object) -> None:
         raise InputError(f"check: {check!r}; use True or False")
     if not (on_late is None or callable(on_late)):
         raise InputError(f"on_late: {on_late!r} cannot be called; pass a function, or None")
+
+
+def check_key(key: object) -> str:
+    """Refuse a key that is no string."""
+    if not isinstance(key, str):
+        raise InputError(f"key: {key!r} ({type(key).__name__}) is no string; use str(key), say")
+    return key
+
+
+def check_new_key(key: str) -> None:
+    """Refuse a key that could not be written into a snapshot."""
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"key: {key!r} is not Unicode text ({error.reason})") from error

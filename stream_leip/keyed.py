@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stream_leip import binary
 from stream_leip.arrays import Rows, Vector
 from stream_leip.budget import rows_within
-from stream_leip.checks import check_above_zero, check_whole
+from stream_leip.checks import check_above_zero, check_key, check_new_key, check_whole
 from stream_leip.chunk import Chunk
 from stream_leip.entrance import Batch, OnBad
 from stream_leip.errors import InputError, SnapshotError
@@ -147,14 +147,14 @@ class KeyedMonitor:
     def monitor(self, key: str) -> Monitor:
         """The monitor of a key that has one."""
         try:
-            return self._monitors[_check_key(key)]
+            return self._monitors[check_key(key)]
         except KeyError:
             raise InputError(f"key: {key!r} has no monitor; it came with no event yet") from None
 
     def update(self, key: str, scores: Any, time: Time | None = None) -> list[Update]:
         """Take one event of a key."""
-        if _check_key(key) not in self._monitors:
-            _check_new(key)
+        if check_key(key) not in self._monitors:
+            check_new_key(key)
         row, seconds = self._gate.entrance.one(scores, time)
         return self._take_one(key, row, seconds)
 
@@ -280,7 +280,7 @@ class KeyedMonitor:
         chunks: Mapping[str, Chunk] | None = None,
     ) -> None:
         """Bring back a key from its snapshot; from one without rows, with its chunks."""
-        _check_new(_check_key(key))
+        check_new_key(check_key(key))
         monitor = Monitor.restore(
             snapshot,
             self.profile,
@@ -311,7 +311,7 @@ class KeyedMonitor:
 
     def adapt(self, key: str, scores: ScoresLike) -> Rows:
         """Posteriors under a key's current mix; under the source's for a key without a monitor."""
-        return self._monitors.get(_check_key(key), self._gate).adapt(scores)
+        return self._monitors.get(check_key(key), self._gate).adapt(scores)
 
     def snapshot(self) -> bytes:
         """All keys with their monitors, in bytes."""
@@ -379,9 +379,9 @@ class KeyedMonitor:
         try:
             new = set(keys).difference(self._monitors)
         except TypeError:  # a key that cannot be hashed is no string
-            new = set(map(_check_key, keys))
+            new = set(map(check_key, keys))
         for key in new:
-            _check_new(_check_key(key))
+            check_new_key(check_key(key))
         return len(new)
 
     def _late_of(self, key: str) -> OnLate | None:
@@ -395,20 +395,6 @@ class KeyedMonitor:
     def _make_room(self) -> None:
         while self._max_keys is not None and len(self._monitors) >= self._max_keys:
             self.expire(next(iter(self._monitors)))
-
-
-def _check_key(key: object) -> str:
-    if not isinstance(key, str):
-        raise InputError(f"key: {key!r} ({type(key).__name__}) is no string; use str(key), say")
-    return key
-
-
-def _check_new(key: str) -> None:
-    """Refuse a key that could not be written into a snapshot."""
-    try:
-        key.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"key: {key!r} is not Unicode text ({error.reason})") from error
 
 
 def _named(update: Update, key: str) -> Update:
