@@ -21,6 +21,11 @@ def kafka() -> Any:
     return _need("kafka", "kafka", "Kafka topics")
 
 
+def prometheus_client() -> Any:
+    """prometheus_client, of the extra `kafka`."""
+    return _need("prometheus_client", "kafka", "Metrics")
+
+
 def jgo() -> Any:
     """jgo, of the extra `local-broker`."""
     return _need("jgo", "local-broker", "Brokers on this machine")
