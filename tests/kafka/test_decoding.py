@@ -107,7 +107,7 @@ records = st.builds(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(
     st.lists(records, max_size=8),
     st.sampled_from([FIELDS, Fields(), Fields(time="time"), Fields(key="key")]),
