@@ -1,7 +1,7 @@
 """Many streams, each with a key and a monitor of its own."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from stream_leip import binary
 from stream_leip.arrays import Rows, Vector
 from stream_leip.budget import rows_within
 from stream_leip.checks import check_above_zero, check_whole
+from stream_leip.chunk import Chunk
 from stream_leip.entrance import Batch, OnBad
 from stream_leip.errors import InputError, SnapshotError
 from stream_leip.estimators import Estimator
@@ -140,6 +141,9 @@ class KeyedMonitor:
     def __iter__(self) -> Iterator[str]:
         return iter(self._monitors)
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._monitors)
+
     def monitor(self, key: str) -> Monitor:
         """The monitor of a key that has one."""
         try:
@@ -266,14 +270,21 @@ class KeyedMonitor:
         del self._monitors[key]
         self._seen.pop(key, None)
 
-    def adopt(self, key: str, snapshot: bytes, time: Time | None = None) -> None:
-        """Bring back a key from its snapshot."""
+    def adopt(
+        self,
+        key: str,
+        snapshot: bytes,
+        time: Time | None = None,
+        chunks: Mapping[str, Chunk] | None = None,
+    ) -> None:
+        """Bring back a key from its snapshot; from one without rows, with its chunks."""
         _check_new(_check_key(key))
         monitor = Monitor.restore(
             snapshot,
             self.profile,
             estimator=self._gate.estimator,
             on_late=self._late_of(key),
+            chunks=chunks,
         )
         theirs, ours = monitor.settings(), self._gate.settings()
         for name, value in ours.items():

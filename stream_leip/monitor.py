@@ -1,6 +1,6 @@
 """The monitor: one stream's rows to panes to window to estimator to update."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +11,7 @@ from stream_leip.adapt import adapt, mix_in
 from stream_leip.alarm import Alarm
 from stream_leip.arrays import Rows, Vector, is_number
 from stream_leip.checks import check_whole
+from stream_leip.chunk import Chunk
 from stream_leip.describe import describe, describe_alarm
 from stream_leip.entrance import Batch, Entrance, OnBad
 from stream_leip.errors import InputError, SnapshotError
@@ -24,7 +25,7 @@ from stream_leip.update import Update
 from stream_leip.windows import Adaptive, Layout, Scope, Window
 from stream_leip.windows.state import OnLate
 
-VERSION = 2
+VERSION = 3
 
 _NAMED: dict[str, Estimator] = {"auto": Auto(), "LEIP": LEIP(), "EM": EM()}
 DEFAULT_WINDOW = Adaptive()
@@ -289,8 +290,25 @@ class Monitor:
             "on_bad": self.entrance.on_bad,
         }
 
-    def snapshot(self) -> bytes:
-        """All of the monitor's settings and state in bytes; the profile only by its fingerprint."""
+    def since(self, event: int) -> dict[str, Chunk]:
+        """The rows held from an event number on, by who holds them."""
+        found = {"window": self._state.since(event)}
+        if self._tracker is not None:
+            found["tracker"] = self._tracker.since(event)
+        return {name: chunk for name, chunk in found.items() if chunk is not None}
+
+    @property
+    def oldest(self) -> dict[str, int | None]:
+        """Below which event number rows are no longer needed, by who held them; None: none is."""
+        found = {"window": self._state.oldest}
+        return found if self._tracker is None else found | {"tracker": self._tracker.oldest}
+
+    def snapshot(self, *, rows: bool = True) -> bytes:
+        """All of the monitor's settings and state in bytes; the profile only by its fingerprint.
+
+        Without rows it is small, and `since` gives these: whoever keeps the state event by event
+        writes only what is new.
+        """
         fields = {
             "profile": self.profile.fingerprint,
             **self.settings(),
@@ -298,8 +316,8 @@ class Monitor:
             "sequence": self._sequence,
             "bad": self._bad,
             "checked": self._checked,
-            "tracker": None if self._tracker is None else self._tracker.snapshot(),
-            "state": self._state.snapshot(),
+            "tracker": None if self._tracker is None else self._tracker.snapshot(rows=rows),
+            "state": self._state.snapshot(rows=rows),
         }
         return binary.encode("monitor", VERSION, fields, {"adapting": self._adapting})
 
@@ -312,6 +330,7 @@ class Monitor:
         window: Window | None = None,
         estimator: Estimator | None = None,
         on_late: OnLate | None = None,
+        chunks: Mapping[str, Chunk] | None = None,
     ) -> "Monitor":
         """The monitor that `snapshot` was taken of; from then on it does what that one does.
 
@@ -325,6 +344,8 @@ class Monitor:
             Only for types of your own, which a snapshot cannot hold.
         on_late
             As for a new monitor.
+        chunks
+            Of a snapshot without rows: all rows that `since` would give, or more.
 
         Raises
         ------
@@ -351,8 +372,8 @@ class Monitor:
         monitor._checked = fields["checked"]
         monitor._adapting = arrays["adapting"]
         if monitor._tracker is not None:
-            monitor._tracker.restore(fields["tracker"])
-        monitor._state.restore(fields["state"])
+            monitor._tracker.restore(fields["tracker"], (chunks or {}).get("tracker"))
+        monitor._state.restore(fields["state"], (chunks or {}).get("window"))
         return monitor
 
 

@@ -9,9 +9,11 @@ from stream_leip import binary
 from stream_leip._kernels import labels as ranking
 from stream_leip._kernels import panes as kernel
 from stream_leip.arrays import Rows, Vector
+from stream_leip.chunk import Chunk, check_complete
 from stream_leip.estimators.estimate import ALL_CLASSES
-from stream_leip.pane import VERSION, Pane
+from stream_leip.pane import Pane
 
+VERSION = 2
 SMALLEST = 16
 _LARGE = 10_000
 
@@ -143,34 +145,56 @@ class OpenPane:
             self.seen,
         )
 
-    def to_bytes(self) -> bytes:
-        """The open pane in bytes, rows in order of arrival."""
+    @property
+    def oldest(self) -> int | None:
+        """The event number of its first row; None if it has none."""
+        return int(self._events[0]) if self.n else None
+
+    def since(self, event: int) -> Chunk:
+        """The rows from an event number on."""
+        begin = int(np.searchsorted(self._events[: self.n], event))
+        part = slice(begin, self.n)
+        classes = self._classes[part] if self._classes.shape[1] else ALL_CLASSES
+        return Chunk(self._rows[part], classes, self._events[part])
+
+    def to_bytes(self, *, rows: bool = True) -> bytes:
+        """The open pane in bytes, rows in order of arrival; without them, how many they are."""
+        n = self.n if rows else 0
         fields = {
             "m": self._m,
             "start": self.start,
             "end": self.end,
             "level": self.level,
             "seen": self.seen,
+            "n": self.n,
         }
         arrays: binary.Arrays = {
-            "rows": self._rows[: self.n],
-            "classes": self._classes[: self.n],
-            "events": self._events[: self.n],
+            "rows": self._rows[:n],
+            "classes": self._classes[:n],
+            "events": self._events[:n],
         }
         return binary.encode("open", VERSION, fields, arrays)
 
     @classmethod
-    def from_bytes(cls, data: bytes, most: int | None = None) -> "OpenPane":
-        """The open pane that `to_bytes` gave; SnapshotError for anything else."""
+    def from_bytes(
+        cls, data: bytes, most: int | None = None, chunk: Chunk | None = None
+    ) -> "OpenPane":
+        """The open pane that `to_bytes` gave; SnapshotError for anything else.
+
+        Without its rows, these are taken from `chunk`.
+        """
         fields, arrays = binary.decode(data, "open", VERSION)
-        rows, classes = arrays["rows"], arrays["classes"]
-        pane = cls(fields["m"], classes.shape[1] or None, most)
-        pane._make_room(len(rows))
-        pane.n = len(rows)
-        pane._rows[: pane.n] = rows
-        pane._events[: pane.n] = arrays["events"]
+        held = Chunk(**arrays)
+        if chunk is not None:
+            held = chunk.take(kernel.kept(chunk.events, fields["level"]))
+        check_complete(held, fields["n"])
+        pane = cls(fields["m"], arrays["classes"].shape[1] or None, most)
+        pane._make_room(len(held))
+        pane.n = len(held)
+        pane._rows[: pane.n] = held.rows
+        pane._events[: pane.n] = held.events
         if pane._classes.shape[1]:
-            pane._classes[: pane.n] = classes
+            pane._classes[: pane.n] = held.classes
         pane.start, pane.end = fields["start"], fields["end"]
         pane.level, pane.seen = fields["level"], fields["seen"]
         return pane

@@ -182,10 +182,11 @@ class SourceProfile:
         ProfileError
             If the file cannot be written; one that was there stays as it was.
         """
+        data = self.to_json()
         target = Path(path)
         partial = target.with_name(target.name + ".partial")
         try:
-            partial.write_bytes(profile_json.encode(self._content()))
+            partial.write_bytes(data)
             partial.replace(target)
         except OSError as error:
             partial.unlink(missing_ok=True)
@@ -206,11 +207,20 @@ class SourceProfile:
             data = Path(path).read_bytes()
         except OSError as error:
             raise ProfileError(f"{path}: cannot be read: {error.strerror or error}") from error
-        content = profile_json.decode(data, str(path))
+        return cls.from_json(data, str(path))
+
+    def to_json(self) -> bytes:
+        """What `save` writes."""
+        return profile_json.encode(self._content())
+
+    @classmethod
+    def from_json(cls, data: bytes, name: str = "profile") -> "SourceProfile":
+        """The profile that `to_json` gave; errors call it by `name`."""
+        content = profile_json.decode(data, name)
         try:
             return cls._from_content(content)
         except (ValueError, TypeError) as error:
-            raise ProfileError(f"{path}: corrupt: {error}; fit the profile again") from error
+            raise ProfileError(f"{name}: corrupt: {error}; fit the profile again") from error
 
     def _content(self) -> profile_json.Content:
         return profile_json.Content(

@@ -16,6 +16,7 @@ from stream_leip._kernels.mixture import EXPERTS, PANE, RUNGS
 from stream_leip._kernels.wager import Wager, no_wager
 from stream_leip.alarm import MOST_STARTS, Alarm
 from stream_leip.arrays import Matrix, Rows, Vector
+from stream_leip.chunk import Chunk, check_complete
 from stream_leip.errors import InputError
 from stream_leip.estimators import EM, LEIP, Auto, Estimator, Fixed
 from stream_leip.estimators.estimate import ALL_CLASSES, NO_WEIGHTS
@@ -274,9 +275,21 @@ class Tracker:
         part = slice(max(0, self._n - most, self._n - self.reach), self._n)
         return Recent(self._rows[part], self._classes[part])
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain values and bytes."""
-        held = slice(max(0, self._n - self._held), self._n)
+    @property
+    def oldest(self) -> int | None:
+        """The event number of the oldest row it needs; None if it has none."""
+        return self.events - min(self._n, self._held) if self._n else None
+
+    def since(self, event: int) -> Chunk:
+        """The rows from an event number on."""
+        n = min(max(self.events - event, 0), self._n, self._held)
+        part = slice(self._n - n, self._n)
+        classes = self._classes[part] if self._classes.shape[1] else ALL_CLASSES
+        return Chunk(self._rows[part], classes, np.arange(self.events - n, self.events))
+
+    def snapshot(self, *, rows: bool = True) -> dict[str, Any]:
+        """The state as plain values and bytes; without rows, `since` gives these."""
+        held = slice(max(0, self._n - self._held) if rows else self._n, self._n)
         arrays: binary.Arrays = {
             "rows": self._rows[held],
             "classes": self._classes[held],
@@ -285,13 +298,18 @@ class Tracker:
         }
         return {
             "events": self.events,
+            "n": min(self._n, self._held),
             "arrays": binary.encode("tracker", VERSION, {}, arrays),
             "alarm": None if self.alarm is None else self.alarm.snapshot(),
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over the state that `snapshot` gave."""
+    def restore(self, state: dict[str, Any], chunk: Chunk | None = None) -> None:
+        """Take over the state that `snapshot` gave; without rows, with the chunk that has them."""
         _, arrays = binary.decode(state["arrays"], "tracker", VERSION)
+        if chunk is not None:
+            chunk = chunk.take(chunk.events >= state["events"] - state["n"])
+            arrays |= {"rows": chunk.rows, "classes": chunk.classes}
+        check_complete(Chunk(arrays["rows"]), state["n"])
         for prefix, mine in (("mixture", self._mixture), ("ladder", self._ladder)):
             for name, each in mine._asdict().items():
                 each[...] = arrays[f"{prefix}.{name}"]

@@ -7,7 +7,16 @@ import typer
 from rich.markup import escape
 
 from stream_leip import StreamLeipError, __version__
-from stream_leip_connectors.commands import config, demo, estimate, fit, replay, report, watch
+from stream_leip_connectors.commands import (
+    config,
+    demo,
+    estimate,
+    fit,
+    kafka,
+    replay,
+    report,
+    watch,
+)
 from stream_leip_connectors.config import WrongUsage
 from stream_leip_connectors.console import out, people
 
@@ -22,6 +31,7 @@ app.command()(estimate.estimate)
 app.command()(watch.watch)
 app.command("replay")(replay.replay_command)
 app.command("report")(report.report_command)
+app.add_typer(kafka.app, name="kafka")
 app.add_typer(demo.app, name="demo")
 app.add_typer(config.app, name="config")
 

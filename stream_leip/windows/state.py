@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_leip.arrays import Rows, Vector
+from stream_leip.chunk import Chunk
 from stream_leip.estimators.estimate import NO_WEIGHTS
 from stream_leip.open_pane import OpenPane
 from stream_leip.pane import Pane
@@ -107,11 +108,24 @@ class WindowState(Protocol):
     def now(self) -> Scope:
         """What is in scope at this moment, open panes included."""
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state as plain values and bytes."""
+    @property
+    def oldest(self) -> int | None:
+        """No row has a lower event number; None if there are none."""
 
-    def restore(self, fields: dict[str, Any]) -> None:
-        """Take over the state that `snapshot` gave."""
+    def since(self, event: int) -> Chunk | None:
+        """The rows from an event number on; None if it never holds any."""
+
+    def snapshot(self, *, rows: bool = True) -> dict[str, Any]:
+        """The state as plain values and bytes; without rows, `since` gives these."""
+
+    def restore(self, fields: dict[str, Any], chunk: Chunk | None = None) -> None:
+        """Take over the state that `snapshot` gave; without rows, with the chunk that has them."""
+
+
+def oldest_of(retention: Retention, panes: list[OpenPane]) -> int | None:
+    """No row of these has a lower event number; None if there are none."""
+    found = [retention.oldest_event, *(pane.oldest for pane in panes)]
+    return min((number for number in found if number is not None), default=None)
 
 
 class Cap:

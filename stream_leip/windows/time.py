@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_leip.arrays import Rows, Vector
+from stream_leip.chunk import Chunk
 from stream_leip.errors import InputError
 from stream_leip.estimators.estimate import NO_WEIGHTS
 from stream_leip.open_pane import OpenPane
 from stream_leip.windows.footprint import most_bytes
 from stream_leip.windows.retention import Retention
-from stream_leip.windows.state import Cap, Layout, Scope
+from stream_leip.windows.state import Cap, Layout, Scope, oldest_of
 
 # A gap of more empty windows than this is one empty update.
 _MOST_EMPTY = 1000
@@ -226,27 +227,45 @@ class TimeState:
                 retention.add(number, pane.seal())
         return Scope.of(retention, edge, *self._bounds(retention, edge))
 
-    def snapshot(self) -> dict[str, Any]:
+    @property
+    def oldest(self) -> int | None:
+        """No row has a lower event number; None if there are none."""
+        return oldest_of(self._retention, list(self._open.values()))
+
+    def since(self, event: int) -> Chunk:
+        """The rows from an event number on, with their panes."""
+        parts = [OpenPane(self._layout.m, self._layout.top_k, 0).since(0)]
+        for number, pane in self._open.items():
+            part = pane.since(event)
+            parts.append(part.of_panes(np.full(len(part), number, np.int64)))
+        sealed = self._retention.since(event)
+        joined = Chunk.join(parts if sealed is None else [sealed, *parts])
+        return joined.take(np.argsort(joined.events)) if len(parts) > 1 else joined
+
+    def snapshot(self, *, rows: bool = True) -> dict[str, Any]:
         """The state as plain values and bytes."""
         return {
             "edge": self._edge,
             "latest": self._latest,
             "late": self.late,
             "level": self._cap.level,
-            "open": [(number, pane.to_bytes()) for number, pane in sorted(self._open.items())],
-            "panes": self._retention.to_bytes(),
+            "open": [
+                (number, pane.to_bytes(rows=rows)) for number, pane in sorted(self._open.items())
+            ],
+            "panes": self._retention.to_bytes(rows=rows),
         }
 
-    def restore(self, fields: dict[str, Any]) -> None:
+    def restore(self, fields: dict[str, Any], chunk: Chunk | None = None) -> None:
         """Take over the state that `snapshot` gave."""
         self._edge = fields["edge"]
         self._latest = fields["latest"]
         self.late = fields["late"]
         self._cap.level = fields["level"]
-        self._open = {
-            number: OpenPane.from_bytes(data, self._longest) for number, data in fields["open"]
-        }
-        self._retention.restore(fields["panes"])
+        self._open = {}
+        for number, data in fields["open"]:
+            opened = None if chunk is None else chunk.take(chunk.panes == number)
+            self._open[number] = OpenPane.from_bytes(data, self._longest, opened)
+        self._retention.restore(fields["panes"], chunk)
 
 
 def _ticks(seconds: float) -> int:

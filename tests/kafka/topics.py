@@ -33,7 +33,9 @@ def read(bootstrap: str, topic: str, **settings: Any) -> list[Any]:
             TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)
         ]
         consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
+        # A transaction may be committed and its markers still to come: read on to these.
+        with KafkaConsumer(bootstrap_servers=bootstrap) as uncommitted:
+            ends = uncommitted.end_offsets(partitions)
         found: dict[Any, list[Any]] = {partition: [] for partition in partitions}
         while any(consumer.position(partition) < end for partition, end in ends.items()):
             for partition, records in consumer.poll(1000).items():

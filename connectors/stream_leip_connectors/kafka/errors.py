@@ -1,7 +1,11 @@
 """Every error of the Kafka connector.
 
 StreamLeipError
-└── BrokerError     a broker that cannot be started or reached
+├── BrokerError         a broker that cannot be started or reached
+├── TopicsError         topics that are missing, or not what the connector needs
+├── StateError          a state that does not fit the input, the profile or the settings
+│   └── RetentionLoss   events that the broker let go of before they were read
+└── FencedError         another process runs as this instance
 """
 
 from stream_leip.errors import StreamLeipError
@@ -9,3 +13,19 @@ from stream_leip.errors import StreamLeipError
 
 class BrokerError(StreamLeipError):
     """A broker cannot be started or reached; the message says why and the remedy."""
+
+
+class TopicsError(StreamLeipError):
+    """A topic is missing, or not what the connector needs; the message names the remedy."""
+
+
+class StateError(StreamLeipError):
+    """The state in the changelog cannot be used; the message says why and the remedy."""
+
+
+class RetentionLoss(StateError):
+    """Events were deleted by the broker's retention before they were read."""
+
+
+class FencedError(StreamLeipError):
+    """Another process has taken this one's place."""
