@@ -91,10 +91,10 @@ def test_unreadable_batches_are_passed_over(broker: LocalBroker) -> None:
     from benchmarks.chaos_worker import create
 
     create(broker.bootstrap, "in", 1)
-    rows = np.random.default_rng(0).dirichlet([0.4] * M, 1000)
+    rows = np.random.default_rng(0).dirichlet([0.4] * M, 300)
     values = [plain({"scores": row.tolist()}) for row in rows]
     for part in range(10):
-        chunk = values[100 * part : 100 * part + 100]
+        chunk = values[30 * part : 30 * part + 30]
         write(broker.bootstrap, "in", [{"key": b"k", "value": each} for each in chunk])
     broker.stop()
     file = segment(broker.folder, "in")
@@ -111,9 +111,9 @@ def test_unreadable_batches_are_passed_over(broker: LocalBroker) -> None:
         for offset in range(each.first, each.last + 1)
     ]
 
-    monitor = KafkaMonitor(PROFILE, settings(broker.bootstrap, "in"), WINDOW)
+    monitor = KafkaMonitor(PROFILE, settings(broker.bootstrap, "in"), Tumbling(count=50))
     with Running(monitor) as running:
-        running.until(lambda: monitor.total.events >= 1000 - len(lost), 60.0)
+        running.until(lambda: monitor.total.events >= 300 - len(lost), 60.0)
 
     letters = [ours(each.headers) for each in read(broker.bootstrap, "in-dead-letters")]
     buried = [
@@ -124,7 +124,7 @@ def test_unreadable_batches_are_passed_over(broker: LocalBroker) -> None:
     assert buried == lost
     assert all(said["reason"] for said in letters)
     kept = np.delete(rows, lost, axis=0)
-    keyed = KeyedMonitor(PROFILE, WINDOW)
+    keyed = KeyedMonitor(PROFILE, Tumbling(count=50))
     wanted = [each.to_dict() for each in keyed.update_many(["k"] * len(kept), kept)]
     found = written(broker.bootstrap, "in-priors")
     for update in [*found, *wanted]:
