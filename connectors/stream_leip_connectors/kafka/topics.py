@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from stream_leip_connectors import extras
-from stream_leip_connectors.kafka.client import Connection
+from stream_leip_connectors.kafka.client import ClientFailed, Connection
 from stream_leip_connectors.kafka.errors import BrokerError, TopicsError
 from stream_leip_connectors.kafka.worker import Topics
 
@@ -117,10 +117,8 @@ def _admin(connection: Connection) -> Iterator[Any]:
     kafka = extras.kafka()
     try:
         admin = extras.kafka("kafka.admin").KafkaAdminClient(**connection.arguments())
-    except kafka.errors.KafkaError as error:
-        raise BrokerError(
-            f"bootstrap: {connection.bootstrap!r} does not answer ({error}); is the broker there?"
-        ) from error
+    except (ClientFailed, kafka.errors.KafkaError) as error:
+        raise BrokerError(f"bootstrap: {error}; is the broker there?") from error
     try:
         yield admin
     except kafka.errors.KafkaError as error:
