@@ -63,6 +63,8 @@ _ONE_NODE = {
     "group.min.session.timeout.ms": "1000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "log.cleaner.dedupe.buffer.size": "16777216",
+    # Events that are replayed have old times: half a minute after the start they would be deleted.
+    "log.retention.ms": "-1",
 }
 
 

@@ -74,7 +74,7 @@ class KafkaMonitor:
             adopt,
         )
         self._asked = False
-        self._worker: Worker | None = None
+        self.worker: Worker | None = None  # since `run`
 
     def run(self) -> None:
         """Watch until `stop`; then finish the batch, commit, and leave the group."""
@@ -88,7 +88,7 @@ class KafkaMonitor:
             settings.commit_every,
             settings.transaction_timeout,
         )
-        self._worker = Worker(
+        self.worker = Worker(
             self._connection,
             self._topics,
             partitions,
@@ -96,7 +96,7 @@ class KafkaMonitor:
             self._restorer,
             lambda: self._asked,
         )
-        self._worker.run()
+        self.worker.run()
 
     def stop(self) -> None:
         """Have `run` end, soon."""
@@ -105,12 +105,12 @@ class KafkaMonitor:
     @property
     def total(self) -> Counts:
         """What this process took, since `run`."""
-        return Counts() if self._worker is None else self._worker.total
+        return Counts() if self.worker is None else self.worker.total
 
     @property
     def counts(self) -> dict[int, Counts]:
         """What each partition brought, of those that this process has now."""
-        tasks = {} if self._worker is None else self._worker.tasks
+        tasks = {} if self.worker is None else self.worker.tasks
         return {partition: task.counts for partition, task in list(tasks.items())}
 
 
