@@ -29,8 +29,12 @@ def some_updates(keys: list[str]) -> list[Update]:
 
 
 def samples(metrics: Metrics) -> Samples:
+    return samples_of(metrics.text().decode())
+
+
+def samples_of(text: str) -> Samples:
     """What Prometheus would read, by its own parser."""
-    families = text_string_to_metric_families(metrics.text().decode())
+    families = text_string_to_metric_families(text)
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in families

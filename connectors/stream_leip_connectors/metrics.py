@@ -126,6 +126,12 @@ class Metrics:
                     else:
                         self._of_keys[name].discard(key)
 
+    @property
+    def keys(self) -> set[str]:
+        """Keys of which something is held."""
+        with self._lock:
+            return set(self._newest).union(*self._of_keys.values())
+
     def forget(self, keys: Iterable[str]) -> None:
         """Say no more of keys that have expired, or went to another process."""
         with self._lock:

@@ -54,6 +54,11 @@ class Notices:
         """Know how things stand, without a word: what was told before need not be told again."""
         self.of(updates)
 
+    @property
+    def keys(self) -> set[str | None]:
+        """Keys of which something was told that has not settled."""
+        return {key for key, _ in self._stand}
+
     def forget(self, keys: Iterable[str | None]) -> None:
         """Forget keys that have expired, or went to another process."""
         for key in keys:

@@ -7,17 +7,19 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 from stream_leip_connectors import extras
 from stream_leip_connectors.kafka.errors import BrokerError
 
-# In the log, and what it means; the first that was said counts.
+# Signs in the log, and what they mean.
+_Meaning = tuple[tuple[str, ...], str]
 _PASSWORD = (
     "the broker does not know this username with this password; mend one of them, or the "
     "sasl_mechanism"
 )
-_MEANINGS = (
+_REFUSALS: tuple[_Meaning, ...] = (
     (("SaslAuthenticationFailed", "invalid credentials", "IllegalSaslState"), _PASSWORD),
     (
         ("UnsupportedSaslMechanism",),
@@ -38,6 +40,8 @@ _MEANINGS = (
         "the broker does not speak TLS at this port; choose another security_protocol, or its "
         "other port",
     ),
+)
+_ABSENCES: tuple[_Meaning, ...] = (
     (("Connection refused", "ECONNREFUSED"), "nobody listens there; is the broker up?"),
     (
         ("DNS", "gaierror", "Name or service", "nodename"),
@@ -48,6 +52,8 @@ _MEANINGS = (
         "somebody answers, but not as a broker would; is security_protocol the one of this port?",
     ),
 )
+# Seconds.
+_ONE_TRY = 2.5
 _HUNG_UP = re.compile(r"broker_version=\(.*Connection lost")
 
 
@@ -66,34 +72,39 @@ def check_reach(
         Seconds until it is given up.
     """
     kafka = extras.kafka()
+    until = monotonic() + timeout
     said: list[str] = []
-    try:
-        with _overheard(said):
-            client = kafka.KafkaAdminClient(
-                bootstrap_servers=bootstrap.split(","),
-                **{**(options or {}), "bootstrap_timeout_ms": int(1000 * timeout)},
-            )
-            client.close()
-    except kafka.errors.KafkaError as error:
-        raise BrokerError(
-            f"{bootstrap} cannot be reached: {_why(said, error, options or {})}"
-        ) from None
-    except (ValueError, OSError) as error:  # a PEM file that is none, say
-        raise BrokerError(f"{bootstrap} cannot be reached: {error}") from None
+    while True:
+        left = until - monotonic()
+        try:
+            with _overheard(said):
+                client = kafka.KafkaAdminClient(
+                    bootstrap_servers=bootstrap.split(","),
+                    **{**(options or {}), "bootstrap_timeout_ms": int(1000 * min(left, _ONE_TRY))},
+                )
+                client.close()
+            return
+        except kafka.errors.KafkaError as error:
+            why, final = _why(said, error, options or {})
+            if final or left <= _ONE_TRY:
+                raise BrokerError(f"{bootstrap} cannot be reached: {why}") from None
+        except (ValueError, OSError) as error:  # a PEM file that is none, say
+            raise BrokerError(f"{bootstrap} cannot be reached: {error}") from None
 
 
-def _why(said: list[str], error: Exception, options: Mapping[str, Any]) -> str:
+def _why(said: list[str], error: Exception, options: Mapping[str, Any]) -> tuple[str, bool]:
+    """Why a try failed, and whether no other can do better."""
     told = "\n".join(said)
-    for signs, meaning in _MEANINGS[:-1]:
+    for signs, meaning in _REFUSALS:
         if any(sign in told for sign in signs):
-            return meaning
+            return meaning, True
     # A broker may hang up before its answer to a wrong password is read; but it told its version.
     if "sasl_mechanism" in options and _HUNG_UP.search(told):
-        return _PASSWORD
-    signs, meaning = _MEANINGS[-1]
-    if any(sign in told for sign in signs):
-        return meaning
-    return said[-1] if said else str(error)
+        return _PASSWORD, True
+    for signs, meaning in _ABSENCES:
+        if any(sign in told for sign in signs):
+            return meaning, False
+    return said[-1] if said else str(error), False
 
 
 @contextmanager
