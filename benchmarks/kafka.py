@@ -35,7 +35,7 @@ from stream_leip import Adaptive, Sliding, SourceProfile, Tumbling, fit_profile
 CLASSES, KEYS, PARTITIONS = 10, 30, 8
 EVENTS, QUICK = 400_000, 60_000
 ROWS = 1_000_000
-REPEATS = 3
+REPEATS = 2
 
 
 @dataclass(frozen=True)

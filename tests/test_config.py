@@ -11,6 +11,7 @@ from pydantic_settings import SettingsConfigDict
 from stream_leip_connectors.config import (
     DEFAULT_WINDOW,
     SECTIONS,
+    KafkaSettings,
     MonitorSettings,
     Section,
     WatchSettings,
@@ -79,7 +80,7 @@ def test_the_file_is_named_or_found_here(empty: Path, monkeypatch: pytest.Monkey
             "windows = 3",
             "'windows' is no setting of the top table; there are alarm, estimator",
         ),
-        ("[watches]", r"table \[watches\] is unknown; there are watch"),
+        ("[watches]", r"table \[watches\] is unknown; there are kafka, watch"),
         ('[watch]\nstat = "x"', r"'stat' is no setting of table \[watch\]"),
         ('window = "often"', r"window: 'often': length: .* \(from c\.toml\)"),
         ("max_rows = 0", r"max_rows: 0: .*greater than or equal to 1 \(from c\.toml\)"),
@@ -139,9 +140,18 @@ def test_every_setting_says_what_it_does() -> None:
             assert len(section.help(name)) > 20
 
 
-def test_settings_are_an_option_of_watch_with_an_example(empty: Path) -> None:
-    done = run("watch", "--help", cwd=empty)
-    for section in SECTIONS:
+@pytest.mark.parametrize(
+    ("verb", "sections"),
+    [
+        (["watch"], [MonitorSettings, WatchSettings]),
+        (["kafka", "run"], [MonitorSettings, KafkaSettings]),
+    ],
+)
+def test_settings_are_an_option_with_an_example(
+    empty: Path, verb: list[str], sections: list[type[Section]]
+) -> None:
+    done = run(*verb, "--help", cwd=empty)
+    for section in sections:
         for name in section.model_fields:
             assert "--" + name.replace("_", "-") in done.stdout
     assert done.stdout.count("Example:") > 10
