@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -16,6 +16,7 @@ from pydantic_settings import (
 )
 
 from stream_leip import InputError
+from stream_leip_connectors.security import Security
 from stream_leip_connectors.window_text import parse_window
 
 DEFAULT_FILE = Path("stream-leip.toml")
@@ -150,7 +151,7 @@ class WatchSettings(Section):
     )
 
 
-class KafkaSettings(Section):
+class KafkaSettings(Section, Security):
     """Where the Kafka connector reads and writes, and as which member of its group."""
 
     model_config = SettingsConfigDict(env_prefix="STREAM_LEIP_KAFKA_")
@@ -221,6 +222,21 @@ class KafkaSettings(Section):
     )
     content_type: Literal["json", "float32"] = Field(
         default="json", description="Of messages that have no header content-type."
+    )
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Answer /metrics (for Prometheus), /health and /ready at this port; 0 takes a "
+        "free one.",
+    )
+    metrics_host: str = Field(
+        default="127.0.0.1", description="Who may ask: this machine, or 0.0.0.0 for everybody."
+    )
+    notify_url: SecretStr | None = Field(
+        default=None,
+        description="Post a JSON notice here when an alarm warns, is raised or settles, and when "
+        "the check is flagged.",
     )
 
     @property
@@ -351,8 +367,10 @@ def _listed(names: Any) -> str:
 
 def _explain(error: ValidationError, origins: dict[str, str]) -> str:
     first = error.errors()[0]
-    name = str(first["loc"][0]) if first["loc"] else ""
     says = str(first["msg"]).removeprefix("Value error, ")
+    if not first["loc"]:  # of settings together: their values, passwords among them, stay unsaid
+        return says
+    name = str(first["loc"][0])
     origin = origins.get(name, "")
     if says.startswith(f"{name}: "):
         return f"{says} (from {origin})"

@@ -16,6 +16,11 @@ def pyarrow_compute() -> Any:
     return _need("pyarrow.compute", "files", "Parquet files")
 
 
+def prometheus_client() -> Any:
+    """prometheus_client, of the extra `kafka`."""
+    return _need("prometheus_client", "kafka", "Metrics")
+
+
 def jgo() -> Any:
     """jgo, of the extra `local-broker`."""
     return _need("jgo", "local-broker", "Brokers on this machine")

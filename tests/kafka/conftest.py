@@ -11,18 +11,24 @@ from typing import Any
 import pytest
 from stream_leip_connectors.kafka.local import LocalBroker
 
+from tests.kafka.certificates import Secured
+
 NewTopic = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def bootstrap() -> Iterator[str]:
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """The tests' broker, with listeners for passwords and TLS."""
+    secured = Secured.make(tmp_path_factory.mktemp("certificates"))
+    with secured.broker:
+        yield secured
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
     """Where the tests' broker is."""
     own = os.environ.get("STREAM_LEIP_TEST_BROKER")
-    if own:
-        yield own
-        return
-    with LocalBroker() as broker:
-        yield broker.bootstrap
+    return own or str(request.getfixturevalue("secured").broker.bootstrap)
 
 
 @pytest.fixture

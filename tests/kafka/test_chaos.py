@@ -5,7 +5,7 @@ from stream_leip_connectors.kafka import LocalBroker
 
 from benchmarks.chaos import Plan, chaos
 
-pytestmark = pytest.mark.needs_kafka
+pytestmark = [pytest.mark.needs_kafka, pytest.mark.slow]
 
 
 def test_ten_kills(broker: LocalBroker) -> None:

@@ -1,5 +1,6 @@
 """Records to arrays, against a slow decoder of one record at a time."""
 
+import struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,8 +37,7 @@ def slow_value(record: Given, fields: Fields, default: str) -> tuple[Any, Any, A
     if kind == FLOAT32:
         if len(record.value) != 4 * M:
             return None
-        row = np.frombuffer(record.value, "<f4").astype(float).tolist()
-        return row, "message", "message"
+        return list(struct.unpack(f"<{M}f", record.value)), "message", "message"
     if kind.split(";")[0].strip().lower() != JSON:
         return None
     return slowly(record.value, fields, "probabilities")
@@ -85,7 +85,11 @@ def check(events: Events, records: list[Given], *how: Any) -> None:
 shares = st.lists(st.integers(0, 9), min_size=M, max_size=M).filter(any)
 rows = shares.map(lambda each: (np.array(each, "<f4") / sum(each)).astype("<f4").tobytes())
 values = st.one_of(
-    st.none(), st.binary(max_size=13), rows, some_lines.map(lambda x: (x or [b""])[0])
+    st.none(),
+    st.binary(max_size=13),
+    st.binary(min_size=4 * M, max_size=4 * M),
+    rows,
+    some_lines.map(lambda x: (x or [b""])[0]),
 )
 headers = st.sampled_from(
     [
@@ -107,7 +111,7 @@ records = st.builds(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(
     st.lists(records, max_size=8),
     st.sampled_from([FIELDS, Fields(), Fields(time="time"), Fields(key="key")]),
@@ -130,6 +134,17 @@ def test_rows_of_float32_stay_float32() -> None:
     events = RecordDecoder(PROFILE).decode([Given(raw, headers=RAW)] * 3)
     assert events.scores.dtype == np.float32
     assert not events.bad
+
+
+def test_a_nan_that_signals() -> None:
+    raw = bytes.fromhex("0100807f") + np.array([0.5, 0.5], "<f4").tobytes()
+    good = Given(plain({"scores": [0.5, 0.5, 0.0]}))
+    for records in ([Given(raw, headers=RAW)], [good, Given(raw, headers=RAW)]):
+        (bad,) = RecordDecoder(PROFILE).decode(records).bad
+        assert bad == (
+            len(records) - 1,
+            "the score of class 'c0' is nan; drop the row, or mend the classifier",
+        )
 
 
 def test_an_empty_poll() -> None:

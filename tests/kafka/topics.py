@@ -34,7 +34,7 @@ def read(bootstrap: str, topic: str, **settings: Any) -> list[Any]:
         ]
         consumer.assign(partitions)
         # A transaction may be committed and its markers still to come: read on to these.
-        with KafkaConsumer(bootstrap_servers=bootstrap) as uncommitted:
+        with KafkaConsumer(bootstrap_servers=bootstrap, **settings) as uncommitted:
             ends = uncommitted.end_offsets(partitions)
         found: dict[Any, list[Any]] = {partition: [] for partition in partitions}
         while any(consumer.position(partition) < end for partition, end in ends.items()):

@@ -45,6 +45,20 @@ Scores = Annotated[str | None, option(KafkaSettings, "scores", "--scores probs")
 Key = Annotated[str | None, option(KafkaSettings, "key", "--key shop")]
 Time = Annotated[str | None, option(KafkaSettings, "time", "--time created_at")]
 ContentType = Annotated[str | None, option(KafkaSettings, "content_type", "--content-type float32")]
+Protocol = Annotated[
+    str | None, option(KafkaSettings, "security_protocol", "--security-protocol SASL_SSL")
+]
+Mechanism = Annotated[
+    str | None, option(KafkaSettings, "sasl_mechanism", "--sasl-mechanism SCRAM-SHA-256")
+]
+Username = Annotated[str | None, option(KafkaSettings, "username", "--username alice")]
+PasswordFile = Annotated[Path | None, option(KafkaSettings, "password_file")]
+CaFile = Annotated[Path | None, option(KafkaSettings, "ca_file", "--ca-file ca.pem")]
+CertificateFile = Annotated[Path | None, option(KafkaSettings, "certificate_file")]
+KeyFile = Annotated[Path | None, option(KafkaSettings, "key_file")]
+MetricsPort = Annotated[int | None, option(KafkaSettings, "metrics_port", "--metrics-port 9400")]
+MetricsHost = Annotated[str | None, option(KafkaSettings, "metrics_host")]
+NotifyUrl = Annotated[str | None, option(KafkaSettings, "notify_url")]
 
 
 @app.command()
@@ -83,6 +97,16 @@ def run(
     max_rows: MaxRows = None,
     top_k: TopK = None,
     max_keys: MaxKeys = None,
+    security_protocol: Protocol = None,
+    sasl_mechanism: Mechanism = None,
+    username: Username = None,
+    password_file: PasswordFile = None,
+    ca_file: CaFile = None,
+    certificate_file: CertificateFile = None,
+    key_file: KeyFile = None,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = None,
+    notify_url: NotifyUrl = None,
     config: ConfigFile = None,
 ) -> None:
     """Watch a topic: an update for each key, to another topic, whenever a window ends.
@@ -125,6 +149,13 @@ def reset(
     dead_letters: Letters = None,
     changelog: Changelog = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    security_protocol: Protocol = None,
+    sasl_mechanism: Mechanism = None,
+    username: Username = None,
+    password_file: PasswordFile = None,
+    ca_file: CaFile = None,
+    certificate_file: CertificateFile = None,
+    key_file: KeyFile = None,
     config: ConfigFile = None,
 ) -> None:
     """Forget the state and the offsets of a group: the next run begins anew.

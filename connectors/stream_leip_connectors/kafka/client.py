@@ -3,6 +3,7 @@
 Another client takes its place by offering the same four classes.
 """
 
+import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -40,7 +41,8 @@ class Connection:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def arguments(self) -> dict[str, Any]:
-        """What every client is made with."""
+        """What every client is made with; ClientFailed if there is nobody to connect to."""
+        self._look()
         return {
             "bootstrap_servers": self.bootstrap.split(","),
             "retry_backoff_ms": _BACKOFF,
@@ -49,6 +51,21 @@ class Connection:
             "bootstrap_timeout_ms": int(1000 * PATIENCE),
             **self.options,
         }
+
+    def _look(self) -> None:
+        """A client that finds nobody leaks what it has opened: look before it does."""
+        why: OSError | None = None
+        for place in self.bootstrap.split(","):
+            host, _, port = place.strip().rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+            except ValueError:
+                raise ClientFailed("refused", f"bootstrap: {place!r} is not host:port") from None
+            except OSError as error:
+                why = error
+            else:
+                return
+        raise ClientFailed("retry", f"{self.bootstrap} does not answer ({why})") from why
 
 
 class ClientFailed(Exception):

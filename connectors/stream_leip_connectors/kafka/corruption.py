@@ -114,7 +114,8 @@ class _Look:
         except Exception as error:
             if not is_corrupt(error):
                 raise
-            return f"{type(error).__name__}: {error}".rstrip(": ")
+            name, says = type(error).__name__, str(error)
+            return says if name in says else f"{name}: {says}".rstrip(": ")
         finally:
             consumer.close()
         return None

@@ -141,7 +141,8 @@ class RecordDecoder:
         keys = [""] * n if self._keyed else None
         bad = others
         for places, events in parts:
-            scores[places] = events.scores
+            with np.errstate(invalid="ignore"):  # four bytes may be a NaN that signals
+                scores[places] = events.scores
             if times is not None:
                 times[places] = events.times
             if keys is not None:

@@ -16,13 +16,15 @@ import tempfile
 import time
 import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from stream_leip import InputError
 from stream_leip_connectors import extras
 from stream_leip_connectors.kafka import guard
 from stream_leip_connectors.kafka.errors import BrokerError
+from stream_leip_connectors.kafka.listeners import Listeners
 
 VERSION = "4.3.0"
 _JARS = f"org.apache.kafka:kafka_2.13:{VERSION}+org.slf4j:slf4j-simple:1.7.36"
@@ -39,10 +41,12 @@ _TAKEN = b"Address already in use"
 # down, a client that retries must not be given the broker's own port, and so talk to itself.
 _PORTS = range(20000, 32000)
 
+_PLAIN = Listeners()
 _ONE_NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAIN",
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "5",
@@ -59,6 +63,8 @@ _ONE_NODE = {
     "group.min.session.timeout.ms": "1000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "log.cleaner.dedupe.buffer.size": "16777216",
+    # Events that are replayed have old times: half a minute after the start they would be deleted.
+    "log.retention.ms": "-1",
 }
 
 
@@ -70,6 +76,8 @@ class LocalBroker:
     folder
         Where data and log go; they stay there, for one broker at a time. None: a
         temporary folder, removed at the end.
+    listeners
+        Listeners with passwords and TLS, beside the plain one.
     settings
         Broker settings that override ours, as in a server.properties.
     memory
@@ -96,6 +104,7 @@ class LocalBroker:
         self,
         folder: str | Path | None = None,
         *,
+        listeners: Listeners = _PLAIN,
         settings: Mapping[str, str] | None = None,
         memory: str = "512m",
         timeout: float = 60.0,
@@ -106,19 +115,29 @@ class LocalBroker:
         )
         if self._temporary:
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._listeners = listeners
         self._given = dict(settings or {})
         self._memory = memory
         self._timeout = timeout
         self._java: list[str] = []
-        self._port, self._controller = 0, 0
+        self._ports: dict[str, int] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect: host:port."""
-        if not self._port:
+        """Where clients connect to the plain listener: host:port."""
+        return self.address("plain")
+
+    def address(self, listener: str) -> str:
+        """Where clients connect to a listener: "plain", "sasl", "tls" or "sasl_tls"."""
+        if listener not in self._listeners.protocols:
+            raise InputError(
+                f"listener: there is no {listener!r}; there are "
+                f"{', '.join(self._listeners.protocols)}"
+            )
+        if not self._ports:
             raise BrokerError("the broker was never started, so it has no port yet; call start()")
-        return f"127.0.0.1:{self._port}"
+        return f"127.0.0.1:{self._ports[listener]}"
 
     @property
     def running(self) -> bool:
@@ -131,10 +150,10 @@ class LocalBroker:
             return
         if not self._java:
             self._java = [*_java(), f"-Xmx{self._memory}", *_JAVA_OPTIONS, "-cp", _class_path()]
-        first = not self._port
+        first = not self._ports
         for attempt in range(5):
             if first:
-                self._port, self._controller = _free_ports(2)
+                self._ports = _free_ports([*self._listeners.protocols, "controller"])
                 self._format()
             if self._started():
                 return
@@ -176,7 +195,7 @@ class LocalBroker:
             return
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
-        self._port = 0
+        self._ports = {}
 
     def _format(self) -> None:
         """Write the settings and, in a new folder, an empty log of the cluster's metadata."""
@@ -184,14 +203,17 @@ class LocalBroker:
         if self._temporary:
             shutil.rmtree(data, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
-        client, controller = f"127.0.0.1:{self._port}", f"127.0.0.1:{self._controller}"
+        at = ",".join(f"{name.upper()}://127.0.0.1:{port}" for name, port in self._ports.items())
+        protocols = {**self._listeners.protocols, "controller": "PLAINTEXT"}
         settings = {
             **_ONE_NODE,
-            "controller.quorum.bootstrap.servers": controller,
-            "listeners": f"CLIENT://{client},CONTROLLER://{controller}",
-            "advertised.listeners": f"CLIENT://{client},CONTROLLER://{controller}",
-            "inter.broker.listener.name": "CLIENT",
-            "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._ports['controller']}",
+            "listeners": at,
+            "advertised.listeners": at,
+            "listener.security.protocol.map": ",".join(
+                f"{name.upper()}:{protocol}" for name, protocol in protocols.items()
+            ),
+            **self._listeners.settings(),
             "log.dirs": str(data),
             **self._given,
         }
@@ -201,6 +223,7 @@ class LocalBroker:
             return
         cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         command = ["kafka.tools.StorageTool", "format", "--standalone"]
+        command += self._listeners.format_arguments()
         done = subprocess.run(
             [*self._java, *command, "-t", cluster, "-c", str(self._properties)],
             capture_output=True,
@@ -289,16 +312,16 @@ def _class_path() -> str:
     return os.pathsep.join(map(str, jars))
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on."""
+def _free_ports(names: Sequence[str]) -> dict[str, int]:
+    """For each name a port of loopback that nobody listens on."""
     found: list[int] = []
     for port in random.sample(_PORTS, len(_PORTS)):
+        if len(found) == len(names):
+            return dict(zip(names, found, strict=True))
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
         found.append(port)
-        if len(found) == count:
-            return found
     raise BrokerError(f"no port from {_PORTS[0]} to {_PORTS[-1]} is free")

@@ -9,6 +9,8 @@ from stream_leip_connectors.config import KafkaSettings
 from stream_leip_connectors.events import FLOAT32, JSON, Fields
 from stream_leip_connectors.kafka.client import Connection
 from stream_leip_connectors.kafka.decoding import RecordDecoder
+from stream_leip_connectors.kafka.operating import Operation
+from stream_leip_connectors.kafka.reaching import check_reach
 from stream_leip_connectors.kafka.restoring import Restorer
 from stream_leip_connectors.kafka.task import Blueprint, Counts
 from stream_leip_connectors.kafka.topics import check_topics, forget
@@ -61,7 +63,7 @@ class KafkaMonitor:
         if unknown:
             raise InputError(f"options: {sorted(unknown)[0]!r} is none of KafkaMonitor's")
         self.settings = settings
-        self._connection = Connection(settings.bootstrap, client_options or {})
+        self._connection = _connection(settings, client_options)
         self._topics = _topics(settings)
         blueprint = Blueprint(profile, window, estimator, options)
         blueprint.make()  # what is wrong with the settings is better known now
@@ -74,11 +76,13 @@ class KafkaMonitor:
             adopt,
         )
         self._asked = False
-        self._worker: Worker | None = None
+        self.worker: Worker | None = None  # since `run`
+        self.operation: Operation | None = None
 
     def run(self) -> None:
         """Watch until `stop`; then finish the batch, commit, and leave the group."""
         settings = self.settings
+        check_reach(settings.bootstrap, self._connection.options)
         partitions = check_topics(self._connection, self._topics, create=settings.create_topics)
         membership = Membership(
             settings.group,
@@ -88,7 +92,7 @@ class KafkaMonitor:
             settings.commit_every,
             settings.transaction_timeout,
         )
-        self._worker = Worker(
+        self.worker = Worker(
             self._connection,
             self._topics,
             partitions,
@@ -96,7 +100,12 @@ class KafkaMonitor:
             self._restorer,
             lambda: self._asked,
         )
-        self._worker.run()
+        operation = self.operation = Operation(settings, self.worker)
+        self.worker.on_committed = operation.committed
+        try:
+            self.worker.run()
+        finally:
+            operation.close()
 
     def stop(self) -> None:
         """Have `run` end, soon."""
@@ -105,19 +114,24 @@ class KafkaMonitor:
     @property
     def total(self) -> Counts:
         """What this process took, since `run`."""
-        return Counts() if self._worker is None else self._worker.total
+        return Counts() if self.worker is None else self.worker.total
 
     @property
     def counts(self) -> dict[int, Counts]:
         """What each partition brought, of those that this process has now."""
-        tasks = {} if self._worker is None else self._worker.tasks
+        tasks = {} if self.worker is None else self.worker.tasks
         return {partition: task.counts for partition, task in list(tasks.items())}
 
 
 def reset(settings: KafkaSettings, client_options: dict[str, Any] | None = None) -> None:
     """Forget the state and the offsets of a group that nobody is a member of."""
-    connection = Connection(settings.bootstrap, client_options or {})
+    connection = _connection(settings, client_options)
+    check_reach(connection.bootstrap, connection.options)
     forget(connection, _topics(settings), settings.group)
+
+
+def _connection(settings: KafkaSettings, more: dict[str, Any] | None) -> Connection:
+    return Connection(settings.bootstrap, {**settings.client_options(), **(more or {})})
 
 
 def _topics(settings: KafkaSettings) -> Topics:

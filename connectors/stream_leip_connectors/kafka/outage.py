@@ -25,6 +25,11 @@ class Outage:
         self._said = 0.0
         self._failures = 0
 
+    @property
+    def on(self) -> bool:
+        """Whether the last call failed."""
+        return self._since is not None
+
     def say(self, why: str) -> None:
         """A call failed."""
         now = self._clock()

@@ -144,6 +144,7 @@ class Task:
         self.counts = Counts() if counts is None else counts
         self.committed = replace(self.counts)
         self.dirty = contents is None  # its first offset is worth a commit of its own
+        self.newest: int | None = None  # timestamp of the last record taken
         self.updates: list[Update] = []
         self.letters: list[Message] = []
         self._blueprint = blueprint
@@ -176,6 +177,7 @@ class Task:
         """Feed the monitors; what they say, and what could not be used, waits for the commit."""
         events = self._decoder.decode(records)
         self.offset = records[-1].offset + 1
+        self.newest = records[-1].timestamp
         self.dirty = True
         self.counts.events += len(records)
         good = np.arange(len(records))

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from stream_leip_connectors import extras
-from stream_leip_connectors.kafka.client import Connection
+from stream_leip_connectors.kafka.client import ClientFailed, Connection
 from stream_leip_connectors.kafka.errors import BrokerError, TopicsError
 from stream_leip_connectors.kafka.worker import Topics
 
@@ -56,18 +56,17 @@ def check_topics(connection: Connection, topics: Topics, *, create: bool) -> int
 
 def forget(connection: Connection, topics: Topics, group: str) -> None:
     """Delete the state, and the offsets of a group that nobody is a member of."""
-    errors = extras.kafka().errors
     with _admin(connection) as admin:
         sizes = _partitions(admin, topics)
         if group in {each["group_id"] for each in admin.list_groups()}:
-            refused = dict(admin.delete_groups([group]))[group]
-            if refused is errors.NonEmptyGroupError:
+            answer = str(admin.delete_groups([group])[group])
+            if "NonEmptyGroup" in answer:
                 raise TopicsError(
                     f"group: {group!r} still has members; stop them, and wait until the session "
                     "timeout of those with an --instance has passed"
                 )
-            if refused is not errors.NoError:
-                raise TopicsError(f"group: {group!r} cannot be deleted: {refused()}")
+            if answer != "OK":
+                raise TopicsError(f"group: {group!r} cannot be deleted: {answer}")
         if topics.changelog in sizes:
             admin.delete_topics([topics.changelog])
 
@@ -117,10 +116,8 @@ def _admin(connection: Connection) -> Iterator[Any]:
     kafka = extras.kafka()
     try:
         admin = extras.kafka("kafka.admin").KafkaAdminClient(**connection.arguments())
-    except kafka.errors.KafkaError as error:
-        raise BrokerError(
-            f"bootstrap: {connection.bootstrap!r} does not answer ({error}); is the broker there?"
-        ) from error
+    except (ClientFailed, kafka.errors.KafkaError) as error:
+        raise BrokerError(f"bootstrap: {error}; is the broker there?") from error
     try:
         yield admin
     except kafka.errors.KafkaError as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stream_leip import Update
 from stream_leip_connectors.kafka.client import (
     PATIENCE,
     Assignment,
@@ -80,6 +81,11 @@ class Worker:
         Makes tasks.
     asked
         Whether to stop.
+
+    Attributes
+    ----------
+    on_committed
+        Called with the updates of each transaction, once it is committed.
     """
 
     def __init__(
@@ -92,9 +98,13 @@ class Worker:
         asked: Callable[[], bool],
     ) -> None:
         self.tasks: dict[int, Task] = {}
+        self.lags: dict[int, int] = {}
+        self.beat = time.monotonic()  # of its loop
+        self.on_committed: Callable[[list[Update]], None] | None = None
         self.total = Counts()  # committed
         self.commits = 0
         self.commit_seconds = 0.0
+        self.restores = 0
         self.restore_seconds = 0.0
         self._connection = connection
         self._topics = topics
@@ -109,6 +119,7 @@ class Worker:
         self._producer: Producer | None = None
         self._assigned: set[int] = set()  # of these, some wait for their task
         self._due = 0.0
+        self._polled = False
 
     def run(self) -> None:
         """Work until asked to stop; then commit, and leave the group."""
@@ -145,11 +156,14 @@ class Worker:
         self._due = time.monotonic() + self._member.commit
         while not self._asked():
             self._restore()
+            self.beat = time.monotonic()
             for partition, records in self._consumer.poll(self._pause()).items():
                 task = self.tasks.get(partition)
                 if task is not None:
                     task.take(records)
+            self._polled = True
             if time.monotonic() >= self._due or self._waiting() > _MOST_WAITING:
+                self.lags = self.lag()
                 self._commit_until_done()
         self._commit_last()
 
@@ -172,6 +186,7 @@ class Worker:
         producer = self._own_producer()
         topics = self._topics
         sendings: list[Sending] = []
+        updates = [update for task in tasks for update in task.updates]
         # 1. The prior updates and the dead letters.
         for task in tasks:
             outputs = task.outputs(topics.updates, topics.letters)
@@ -191,6 +206,8 @@ class Worker:
         self.commits += 1
         self.commit_seconds += time.monotonic() - started
         self._outage.over()
+        if self.on_committed is not None:
+            self.on_committed(updates)
 
     def _commit_until_done(self) -> None:
         """Commit; if that fails, go back to what is committed and read again from there."""
@@ -249,6 +266,7 @@ class Worker:
         self._outage.say(str(error))
         until = time.monotonic() + self._outage.pause()
         while time.monotonic() < until and not self._asked():
+            self.beat = time.monotonic()
             time.sleep(0.05)
 
     def _skip_corrupt(self, error: ClientFailed) -> None:
@@ -280,9 +298,11 @@ class Worker:
             self._consumer.seek(partition, task.offset)
         self._consumer.resume(made.keys())
         self._outage.over()
-        self.restore_seconds = time.monotonic() - started
+        took = time.monotonic() - started
         if made:
-            log.info("restored partitions %s in %.1f s", wanted, self.restore_seconds)
+            self.restores += 1
+            self.restore_seconds += took
+            log.info("restored partitions %s in %.1f s", wanted, took)
 
     def _restored(self, wanted: list[int]) -> dict[int, Task]:
         # First a transaction of ours that was given up must be ended for good; then the offsets;
@@ -337,6 +357,15 @@ class Worker:
         self.tasks.clear()
         self._assigned.clear()
         self._drop_producer(PATIENCE / 4)
+
+    def waiting_for(self) -> str | None:
+        """What it waits for before it can work; None if it works."""
+        if self._outage.on:
+            return "waiting for Kafka"
+        if not self._polled:
+            return "joining the group"
+        missing = sorted(self._assigned - self.tasks.keys())
+        return f"restoring partitions {', '.join(map(str, missing))}" if missing else None
 
     def lag(self) -> dict[int, int]:
         """How many offsets each partition is behind, where that is known."""

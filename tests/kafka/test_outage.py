@@ -1,0 +1,44 @@
+"""Brokers that are away: said once, then every minute."""
+
+import logging
+
+import pytest
+from stream_leip_connectors.kafka.client import ClientFailed, Connection
+from stream_leip_connectors.kafka.outage import Outage
+
+
+def test_said_once_then_every_minute_and_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    outage = Outage(lambda: now[0])
+    with caplog.at_level(logging.WARNING, "stream_leip.kafka"):
+        outage.over()
+        pauses = []
+        for second in range(130):
+            now[0] = float(second)
+            outage.say("nobody there")
+            pauses.append(outage.pause())
+        outage.over()
+        outage.over()
+    assert [record.message for record in caplog.records] == [
+        "Kafka is away, or not ready: nobody there. Waiting; nothing is lost",
+        "still waiting for Kafka, for 60 s now: nobody there",
+        "still waiting for Kafka, for 120 s now: nobody there",
+        "Kafka is back after 129.0 s",
+    ]
+    assert pauses[:4] == [0.1, 0.2, 0.4, 0.8]
+    assert pauses == sorted(pauses)
+    assert max(pauses) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "meaning", "words"),
+    [
+        ("127.0.0.1:1", "retry", "127.0.0.1:1 does not answer"),
+        ("127.0.0.1:1,localhost:1", "retry", "does not answer"),
+        ("nowhere", "refused", "'nowhere' is not host:port"),
+    ],
+)
+def test_nobody_there(bootstrap: str, meaning: str, words: str) -> None:
+    with pytest.raises(ClientFailed, match=words) as failed:
+        Connection(bootstrap).arguments()
+    assert failed.value.meaning == meaning
