@@ -1,7 +1,8 @@
 """The Kafka connector against a bare loop that polls and decodes only, on a local broker.
 
 Run `python -m benchmarks.kafka [--quick] [--markdown docs/kafka.md]`. The broker shares the cores:
-ratios within one run are what to look at. 30 keys, 8 partitions, 241-byte events of 10
+ratios within one run are what to look at, and those of CPU seconds on a machine that others use
+too. 30 keys, 8 partitions, 241-byte events of 10
 probabilities; transactions every second and the changelog are on.
 """
 
@@ -28,23 +29,26 @@ from stream_leip_connectors.config import KafkaSettings
 from stream_leip_connectors.events import FLOAT32
 from stream_leip_connectors.kafka import KafkaMonitor, LocalBroker
 from stream_leip_connectors.kafka.decoding import RecordDecoder
+from stream_leip_connectors.kafka.task import Task
+from stream_leip_connectors.kafka.worker import Worker
 
 from benchmarks.reporting import Report, Step, context, steps
 from stream_leip import Adaptive, Sliding, SourceProfile, Tumbling, fit_profile
 
 CLASSES, KEYS, PARTITIONS = 10, 30, 8
-EVENTS, QUICK = 400_000, 60_000
+EVENTS, QUICK = 200_000, 60_000
 ROWS = 1_000_000
 REPEATS = 2
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A run of the connector: events a second, transactions, and bytes of changelog an event."""
+    """Events a second, and a second of CPU; the connector's transactions and its changelog."""
 
     rate: float
-    commit_share: float
-    changelog: float
+    cpu_rate: float
+    commit_share: float = 0.0
+    changelog: float = 0.0
 
 
 def source() -> tuple[SourceProfile, NDArray[np.float64]]:
@@ -89,8 +93,8 @@ def json_event(number: int, row: list[float]) -> bytes:
     return b'{"id":"%s","scores":%s}' % (b"%09d" % number + b"-" * (left - 9), scores)
 
 
-def bare(bootstrap: str, topic: str, profile: SourceProfile, events: int) -> float:
-    """Events a second of a loop that polls and decodes."""
+def bare(bootstrap: str, topic: str, profile: SourceProfile, events: int) -> Measured:
+    """A loop that polls and decodes."""
     decoder = RecordDecoder(profile)
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap,
@@ -103,13 +107,13 @@ def bare(bootstrap: str, topic: str, profile: SourceProfile, events: int) -> flo
     partitions = [TopicPartition(topic, each) for each in range(PARTITIONS)]
     consumer.assign(partitions)
     consumer.seek_to_beginning(*partitions)
-    taken, began = 0, time.perf_counter()
+    taken, began, cpu = 0, time.perf_counter(), time.process_time()
     while taken < events:
         for records in consumer.poll(200).values():
             taken += len(decoder.decode(records).scores)
-    seconds = time.perf_counter() - began
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     consumer.close()
-    return events / seconds
+    return Measured(events / seconds, events / cpu)
 
 
 class Run:
@@ -127,7 +131,14 @@ class Run:
         )
         self.monitor = KafkaMonitor(profile, settings, window)
         self.profile: cProfile.Profile | None = None
+        self.rows = 0
         self._thread = threading.Thread(target=self._run)
+
+    @property
+    def worker(self) -> Worker:
+        """What it runs."""
+        assert self.monitor.worker is not None
+        return self.monitor.worker
 
     def _run(self) -> None:
         if self.profile is None:
@@ -135,17 +146,19 @@ class Run:
         else:
             self.profile.runcall(self.monitor.run)
 
-    def until(self, events: int) -> float:
-        """Seconds from the first event it may take to the commit of the last."""
+    def until(self, events: int) -> tuple[float, float]:
+        """Seconds from the first event it may take to the commit of the last, by clock and CPU."""
         self._thread.start()
         while len(self.monitor.counts) < PARTITIONS:
             time.sleep(0.002)
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         while self.monitor.total.events < events:
             time.sleep(0.01)
-        seconds = time.perf_counter() - began
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+        if not events:  # it is idle, so that one may look
+            self.rows = sum(_rows(task) for task in self.worker.tasks.values())
         self.end()
-        return seconds
+        return seconds, cpu
 
     def end(self) -> None:
         """Stop it, in order."""
@@ -158,10 +171,15 @@ def connector(
 ) -> Measured:
     group = f"g-{uuid.uuid4().hex[:8]}"
     run = Run(bootstrap, topic, profile, window, group)
-    seconds = run.until(events)
-    worker = run.monitor.worker
+    seconds, cpu = run.until(events)
     size = changelog_bytes(bootstrap, f"{group}-changelog") / events
-    return Measured(events / seconds, worker.commit_seconds / seconds, size)
+    share = run.worker.commit_seconds / seconds
+    return Measured(events / seconds, events / cpu, share, size)
+
+
+def _rows(task: Task) -> int:
+    """How many are in scope."""
+    return sum(len(task.keyed.monitor(key).since(0)["window"]) for key in task.keyed)
 
 
 def changelog_bytes(bootstrap: str, topic: str) -> int:
@@ -184,7 +202,8 @@ def compare(
 ) -> None:  # fmt: skip
     table = report.section(
         f"Events a second, {events:,} events of {KEYS} keys, best of {repeats}",
-        "input", "window", "events/s", "of the bare loop", "in commits", "changelog bytes/event",
+        "input", "window", "events/s", "of the bare loop", "events per CPU second",
+        "of the bare loop", "in commits", "changelog bytes/event",
     )  # fmt: skip
     windows = {"tumbling 1000": Tumbling(count=1000), "adaptive": Adaptive()}
     windows["sliding 2000 every 500"] = Sliding(count=2000, every=500)
@@ -194,7 +213,7 @@ def compare(
         step(f"{kind}: writing")
         topic = fill(bootstrap, rows, events, raw=raw, keys=KEYS)
         # In turns, so that what else the machine does hits all alike.
-        loops: list[float] = []
+        loops: list[Measured] = []
         found: dict[str, list[Measured]] = {name: [] for name in windows}
         for _ in range(repeats):
             step(f"{kind}: bare loop")
@@ -202,20 +221,22 @@ def compare(
             for name, window in windows.items():
                 step(f"{kind}: {name}")
                 found[name].append(connector(bootstrap, topic, profile, window, events))
-        fastest = max(loops)
-        table.lines.append((kind, "bare loop: poll and decode", f"{fastest:,.0f}", "1", "", ""))
+        fastest = max(each.rate for each in loops)
+        leanest = max(each.cpu_rate for each in loops)
+        name = "bare loop: poll and decode"
+        table.lines.append((kind, name, f"{fastest:,.0f}", "1", f"{leanest:,.0f}", "1", "", ""))
         for name, runs in found.items():
-            top = max(runs, key=lambda each: each.rate)
-            ratio = top.rate / fastest
+            rate = max(each.rate for each in runs)
+            cpu_rate = max(each.cpu_rate for each in runs)
+            ratio, cpu_ratio = rate / fastest, cpu_rate / leanest
             table.lines.append(
-                (kind, name, f"{top.rate:,.0f}", f"{ratio:.2f}", f"{top.commit_share:.0%}",
-                 f"{top.changelog:.0f}")
+                (kind, name, f"{rate:,.0f}", f"{ratio:.2f}", f"{cpu_rate:,.0f}",
+                 f"{cpu_ratio:.2f}", f"{runs[-1].commit_share:.0%}", f"{runs[-1].changelog:.0f}")
             )  # fmt: skip
             if not raw and name in required:
                 least = required[name]
-                report.require(
-                    f"{name}: {least:.0%} of a bare loop", f"{ratio:.0%}", ratio >= least
-                )
+                figure = f"{ratio:.0%} by the clock, {cpu_ratio:.0%} by CPU"
+                report.require(f"{name}: {least:.0%} of a bare loop", figure, ratio >= least)
 
 
 def restore(
@@ -227,11 +248,12 @@ def restore(
     Run(bootstrap, topic, profile, window, group).until(n)
     again = Run(bootstrap, topic, profile, window, group)
     again.until(0)
-    seconds = again.monitor.worker.restore_seconds
+    seconds = again.worker.restore_seconds
     table = report.section("Restore", "rows in scope", "changelog bytes/row", "seconds")
     size = changelog_bytes(bootstrap, f"{group}-changelog") / n
-    table.lines.append((f"{n:,}", f"{size:.0f}", f"{seconds:.1f}"))
-    report.require(f"restore of {n:,} rows within 10 s", f"{seconds:.1f} s", seconds <= 10.0)
+    table.lines.append((f"{again.rows:,}", f"{size:.0f}", f"{seconds:.1f}"))
+    met = seconds <= 10.0 and again.rows == n
+    report.require(f"restore of {n:,} rows within 10 s", f"{seconds:.1f} s", met)
 
 
 def parts(

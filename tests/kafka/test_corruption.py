@@ -14,13 +14,10 @@ pytestmark = pytest.mark.needs_kafka
 BATCHES, EACH = 5, 3
 # topic: what is done to its batches.
 SPOILT: dict[str, Any] = {
-    "good": {},
     "crc": {1: flip_a_byte},
     "unknown": {2: lambda data, batch: name_codec(data, batch, 6)},
-    "not-gzip": {0: lambda data, batch: name_codec(data, batch, 1)},
     "not-snappy": {0: lambda data, batch: name_codec(data, batch, 2)},
     "not-lz4": {0: lambda data, batch: name_codec(data, batch, 3)},
-    "not-zstd": {0: lambda data, batch: name_codec(data, batch, 4)},
     "two-in-a-row": {1: flip_a_byte, 2: flip_a_byte},
     "the-last": {4: flip_a_byte},
 }

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from stream_leip_connectors.kafka.client import ClientFailed, Connection
+from stream_leip_connectors.kafka.connection import ClientFailed, Connection
 from stream_leip_connectors.kafka.outage import Outage
 
 

@@ -3,82 +3,20 @@
 Another client takes its place by offering the same four classes.
 """
 
-import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from stream_leip_connectors import extras
-from stream_leip_connectors.kafka.corruption import CorruptBatch, find_corrupt, is_corrupt
+from stream_leip_connectors.kafka.connection import PATIENCE, ClientFailed, Connection, translated
+from stream_leip_connectors.kafka.corruption import CorruptBatch, find_corrupt
 from stream_leip_connectors.kafka.records import Message, Record
 
 Assignment = Literal["cooperative", "eager"]
-Meaning = Literal["retry", "left", "fenced", "corrupt", "range", "refused"]
 # Of one record; brokers take 1 MiB unless told otherwise.
 MOST_BYTES = 1 << 20
-# With the default of 100 ms most of a transaction is waiting.
-_BACKOFF = 10
-# Seconds that one call may wait for a broker: so long, a signal to stop may have to wait too.
-PATIENCE = 4.0
 _FETCH = {"max_partition_fetch_bytes": 4 << 20, "fetch_max_wait_ms": 100}
-
-
-@dataclass(frozen=True)
-class Connection:
-    """Where the brokers are.
-
-    Parameters
-    ----------
-    bootstrap
-        host:port, or several with commas.
-    options
-        Of the client, for every connection: security, say.
-    """
-
-    bootstrap: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def arguments(self) -> dict[str, Any]:
-        """What every client is made with; ClientFailed if there is nobody to connect to."""
-        self._look()
-        return {
-            "bootstrap_servers": self.bootstrap.split(","),
-            "retry_backoff_ms": _BACKOFF,
-            "reconnect_backoff_ms": 50,
-            "reconnect_backoff_max_ms": 1000,
-            "bootstrap_timeout_ms": int(1000 * PATIENCE),
-            **self.options,
-        }
-
-    def _look(self) -> None:
-        """A client that finds nobody leaks what it has opened: look before it does."""
-        why: OSError | None = None
-        for place in self.bootstrap.split(","):
-            host, _, port = place.strip().rpartition(":")
-            try:
-                socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
-            except ValueError:
-                raise ClientFailed("refused", f"bootstrap: {place!r} is not host:port") from None
-            except OSError as error:
-                why = error
-            else:
-                return
-        raise ClientFailed("retry", f"{self.bootstrap} does not answer ({why})") from why
-
-
-class ClientFailed(Exception):
-    """A call failed, and what that means.
-
-    "retry": it may work later, or with a new client. "left": the group went on without this member.
-    "fenced": another process has this one's name. "corrupt": records that no client can read.
-    "range": the broker has let go of what was to be read. "refused": it will never work.
-    """
-
-    def __init__(self, meaning: Meaning, why: str) -> None:
-        super().__init__(why)
-        self.meaning = meaning
 
 
 class Sending(NamedTuple):
@@ -129,7 +67,7 @@ class GroupConsumer:
         self._kafka = kafka
         self._topic = topic
         self._most = most
-        with _translated(kafka):
+        with translated(kafka):
             consumer = self._consumer = kafka.KafkaConsumer(
                 **connection.arguments(),
                 **_FETCH,
@@ -165,7 +103,7 @@ class GroupConsumer:
 
     def poll(self, timeout: float) -> dict[int, list[Record]]:
         """What came, by partition; rebalances happen in here."""
-        with _translated(self._kafka, reading=True):
+        with translated(self._kafka, reading=True):
             found = self._consumer.poll(timeout_ms=int(1000 * timeout))
         return {each.partition: records for each, records in found.items()}
 
@@ -183,7 +121,7 @@ class GroupConsumer:
 
     def position(self, partition: int) -> int | None:
         """Where it goes on, past markers and the like; None if that is not known."""
-        with _translated(self._kafka):
+        with translated(self._kafka):
             found: int | None = self._consumer.position(self._at(partition), timeout_ms=0)
         return found
 
@@ -194,7 +132,7 @@ class GroupConsumer:
 
     def committed(self, partition: int) -> int | None:
         """The group's offset, once no transaction is about to change it."""
-        with _translated(self._kafka):
+        with translated(self._kafka):
             found: int | None = self._consumer.committed(
                 self._at(partition), timeout_ms=int(1000 * PATIENCE)
             )
@@ -225,7 +163,7 @@ class TopicReader:
     def __init__(self, connection: Connection) -> None:
         self._kafka = kafka = extras.kafka()
         settings = {**connection.arguments(), **_FETCH, "enable_auto_commit": False}
-        with _translated(kafka):
+        with translated(kafka):
             self._consumer = kafka.KafkaConsumer(
                 **settings, isolation_level="read_committed", max_poll_records=10_000
             )
@@ -234,7 +172,7 @@ class TopicReader:
     def bounds(self, topic: str, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
         """First offset and high watermark of each partition."""
         at = [self._kafka.TopicPartition(topic, each) for each in partitions]
-        with _translated(self._kafka):
+        with translated(self._kafka):
             first = self._ends.beginning_offsets(at, timeout_ms=int(1000 * PATIENCE))
             # Not the last stable offset: a transaction may be committed, its marker to come.
             end = self._ends.end_offsets(at, timeout_ms=int(1000 * PATIENCE))
@@ -250,13 +188,13 @@ class TopicReader:
 
     def poll(self, timeout: float) -> dict[int, list[Record]]:
         """Committed records, by partition."""
-        with _translated(self._kafka, reading=True):
+        with translated(self._kafka, reading=True):
             found = self._consumer.poll(timeout_ms=int(1000 * timeout))
         return {each.partition: records for each, records in found.items()}
 
     def position(self, partition: int) -> int:
         """How far it came: past markers and records of aborted transactions too."""
-        with _translated(self._kafka):
+        with translated(self._kafka):
             at = self._kafka.TopicPartition(self._topic, partition)
             return int(self._consumer.position(at, timeout_ms=1000) or 0)
 
@@ -271,7 +209,7 @@ def corrupt_batches(
 ) -> list[CorruptBatch]:
     """The batches at these positions that no client can read."""
     kafka = extras.kafka()
-    with _translated(kafka):
+    with translated(kafka):
         return find_corrupt(
             lambda: kafka.KafkaConsumer(**connection.arguments(), enable_auto_commit=False),
             {(topic, partition): offset for partition, offset in positions.items()},
@@ -293,7 +231,7 @@ class Producer:
 
     def __init__(self, connection: Connection, name: str, timeout: float) -> None:
         self._kafka = kafka = extras.kafka()
-        with _translated(kafka):
+        with translated(kafka):
             self._producer = kafka.KafkaProducer(
                 **connection.arguments(),
                 transactional_id=name,
@@ -333,7 +271,7 @@ class Producer:
         if thread.is_alive():
             raise ClientFailed("retry", f"a transaction did not end within {timeout:g} s")
         if failure:
-            with _translated(self._kafka):
+            with translated(self._kafka):
                 raise failure[0]
 
     def _transact(
@@ -374,53 +312,6 @@ class Producer:
     def _close(self) -> None:
         with suppress(self._kafka.errors.KafkaError):
             self._producer.close(timeout=60)
-
-
-class _translated:
-    """Turns a client's errors into what they mean here.
-
-    Parameters
-    ----------
-    kafka
-        The client.
-    reading
-        Whether an error may come from bytes that were read.
-    """
-
-    def __init__(self, kafka: Any, *, reading: bool = False) -> None:
-        self._errors = kafka.errors
-        self._reading = reading
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if self._reading and isinstance(error, Exception) and is_corrupt(error):
-            raise ClientFailed("corrupt", str(error)) from error
-        if isinstance(error, self._errors.KafkaError):
-            raise ClientFailed(_meaning(self._errors, error), str(error)) from error
-
-
-def _meaning(errors: Any, error: Any) -> Meaning:
-    meanings: list[tuple[Meaning, Any]] = [
-        ("fenced", errors.ProducerFencedError),
-        ("fenced", errors.InvalidProducerEpochError),
-        ("fenced", errors.FencedInstanceIdError),
-        ("range", errors.OffsetOutOfRangeError),
-        ("left", errors.CommitFailedError),
-        ("left", errors.IllegalGenerationError),
-        ("left", errors.UnknownMemberIdError),
-        ("left", errors.RebalanceInProgressError),
-        ("refused", errors.AuthorizationError),
-        ("refused", errors.MessageSizeTooLargeError),
-        ("refused", errors.RecordListTooLargeError),
-        ("refused", errors.SaslAuthenticationFailedError),
-        ("refused", errors.UnsupportedVersionError),
-    ]
-    for meaning, kind in meanings:
-        if isinstance(error, kind):
-            return meaning
-    return "retry"
 
 
 def _assignor(assignment: Assignment) -> Any:

@@ -7,7 +7,7 @@ from stream_leip.estimators import Estimator
 from stream_leip.windows import Window
 from stream_leip_connectors.config import KafkaSettings
 from stream_leip_connectors.events import FLOAT32, JSON, Fields
-from stream_leip_connectors.kafka.client import Connection
+from stream_leip_connectors.kafka.connection import Connection
 from stream_leip_connectors.kafka.decoding import RecordDecoder
 from stream_leip_connectors.kafka.operating import Operation
 from stream_leip_connectors.kafka.reaching import check_reach

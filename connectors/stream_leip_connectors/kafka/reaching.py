@@ -13,13 +13,12 @@ from typing import Any
 from stream_leip_connectors import extras
 from stream_leip_connectors.kafka.errors import BrokerError
 
-# Signs in the log, and what they mean.
-_Meaning = tuple[tuple[str, ...], str]
 _PASSWORD = (
     "the broker does not know this username with this password; mend one of them, or the "
     "sasl_mechanism"
 )
-_REFUSALS: tuple[_Meaning, ...] = (
+# Signs in the log, and what they mean.
+_MEANINGS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("SaslAuthenticationFailed", "invalid credentials", "IllegalSaslState"), _PASSWORD),
     (
         ("UnsupportedSaslMechanism",),
@@ -40,18 +39,13 @@ _REFUSALS: tuple[_Meaning, ...] = (
         "the broker does not speak TLS at this port; choose another security_protocol, or its "
         "other port",
     ),
-)
-_ABSENCES: tuple[_Meaning, ...] = (
     (("Connection refused", "ECONNREFUSED"), "nobody listens there; is the broker up?"),
     (
         ("DNS", "gaierror", "Name or service", "nodename"),
         "the name is unknown; is it spelt right?",
     ),
-    (
-        ("socket disconnected", "timed out"),
-        "somebody answers, but not as a broker would; is security_protocol the one of this port?",
-    ),
 )
+_STRANGE = "somebody answers, but not as a broker would; is security_protocol the one of this port?"
 # Seconds.
 _ONE_TRY = 2.5
 _HUNG_UP = re.compile(r"broker_version=\(.*Connection lost")
@@ -95,15 +89,14 @@ def check_reach(
 def _why(said: list[str], error: Exception, options: Mapping[str, Any]) -> tuple[str, bool]:
     """Why a try failed, and whether no other can do better."""
     told = "\n".join(said)
-    for signs, meaning in _REFUSALS:
-        if any(sign in told for sign in signs):
-            return meaning, True
     # A broker may hang up before its answer to a wrong password is read; but it told its version.
     if "sasl_mechanism" in options and _HUNG_UP.search(told):
         return _PASSWORD, True
-    for signs, meaning in _ABSENCES:
+    for signs, meaning in _MEANINGS:
         if any(sign in told for sign in signs):
-            return meaning, False
+            return meaning, True
+    if "socket disconnected" in told or "timed out" in told:
+        return _STRANGE, False
     return said[-1] if said else str(error), False
 
 

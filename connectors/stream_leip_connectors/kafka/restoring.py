@@ -7,7 +7,8 @@ from typing import Literal
 
 from stream_leip import SnapshotError
 from stream_leip_connectors.kafka.changelog import Contents, Head, Held
-from stream_leip_connectors.kafka.client import ClientFailed, TopicReader
+from stream_leip_connectors.kafka.client import TopicReader
+from stream_leip_connectors.kafka.connection import ClientFailed
 from stream_leip_connectors.kafka.decoding import RecordDecoder
 from stream_leip_connectors.kafka.errors import RetentionLoss, StateError
 from stream_leip_connectors.kafka.task import Blueprint, Counts, Identity, Task

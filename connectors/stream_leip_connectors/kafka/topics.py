@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from stream_leip_connectors import extras
-from stream_leip_connectors.kafka.client import ClientFailed, Connection
+from stream_leip_connectors.kafka.connection import ClientFailed, Connection
 from stream_leip_connectors.kafka.errors import BrokerError, TopicsError
 from stream_leip_connectors.kafka.worker import Topics
 

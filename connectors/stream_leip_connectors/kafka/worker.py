@@ -9,16 +9,14 @@ from typing import Any
 
 from stream_leip import Update
 from stream_leip_connectors.kafka.client import (
-    PATIENCE,
     Assignment,
-    ClientFailed,
-    Connection,
     GroupConsumer,
     Producer,
     Sending,
     TopicReader,
     corrupt_batches,
 )
+from stream_leip_connectors.kafka.connection import PATIENCE, ClientFailed, Connection
 from stream_leip_connectors.kafka.errors import BrokerError, FencedError, RetentionLoss
 from stream_leip_connectors.kafka.outage import Outage
 from stream_leip_connectors.kafka.restoring import Restorer, Situation, read_changelog
