@@ -50,7 +50,7 @@ def messages(seed: int, keys: int) -> Iterator[dict[str, Any]]:
 def run(settings: dict[str, Any], window: str) -> None:
     """Be a worker until SIGTERM."""
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(message)s")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(process)d %(message)s")
     monitor = KafkaMonitor(PROFILE, KafkaSettings(**settings), parse_window(window))
     signal.signal(signal.SIGTERM, lambda *_: monitor.stop())
     while True:

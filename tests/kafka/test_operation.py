@@ -245,6 +245,7 @@ def test_a_signal_ends_it_in_order(
     check(bootstrap, topic)
 
 
+@pytest.mark.slow
 def test_the_broker_goes_and_comes_back(
     broker: LocalBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
