@@ -301,3 +301,17 @@ def test_an_open_pane_gives_back_what_it_does_not_need() -> None:
     assert pane._rows.nbytes + pane._events.nbytes < 20 * 4 * pane.n
     whole = Pane.seal(rows).thin(8)
     np.testing.assert_array_equal(pane.seal().rows, whole.rows)
+
+
+def test_two_rows_of_six_classes_are_certified() -> None:
+    rows = np.array(
+        [[0.6477747, 0.31477293, 0.02348435, 0.00717464],
+         [0.40212587, 0.25003052, 0.15458357, 0.11628392]], np.float32
+    )  # fmt: skip
+    classes = np.array([[3, 4, 5, 2], [1, 5, 3, 4]], np.uint16)
+    spread = np.array([0.1, 0.15, 0.2, 0.25, 0.2, 0.1])
+    pane = Pane.seal(rows, np.arange(2), classes, 6)
+    # EM steps alone creep towards the face that the maximum is on.
+    em = EM().estimate_ranked(pane, make_profile(spread, np.diag(spread)), np.empty(0))
+    assert em.details["certified"]
+    assert em.details["passes"] < 100

@@ -292,10 +292,11 @@ def _climb(
     scaled = np.empty((m, m))
     free = np.ones(m, np.bool_)
     stale = True
-    # The curvature of fewer rows than classes is singular, and passes over them are cheap.
+    # The curvature of fewer rows than classes is singular, and passes over them are cheap: EM and
+    # Newton steps take turns, for either alone may be stuck.
     few = rows.shape[0] < m
     while gap > tolerance and used < passes:
-        if few or not newton:
+        if not newton:
             left = passes - used
             used += _accelerate(
                 rows, columns, classes, spread, weights, source, prior, g, tolerance, left, step
@@ -337,6 +338,7 @@ def _climb(
         if not accepted or better > 0.5 * gap:
             coarse = max(step, coarse // _FINER)
         gap = better
+        newton = not few
     return prior, gap, used
 
 
