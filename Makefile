@@ -23,11 +23,12 @@ help: ## list the targets
 demo: $(VENV_READY) ## replay a drift, and draw report.html
 	@$(BIN)/stream-leip replay $(ARGS)
 
+# A file's tests run in one process: the blocks of a page go on from each other.
 test: $(VENV_READY) ## run the tests and doctests
-	@$(BIN)/pytest -n auto --dist worksteal $(ARGS)
+	@$(BIN)/pytest -n auto --dist loadfile $(ARGS)
 
 test-slow: $(VENV_READY) ## run only the slow statistical tests
-	@$(BIN)/pytest -n auto --dist worksteal -m slow $(ARGS)
+	@$(BIN)/pytest -n auto --dist loadfile -m slow $(ARGS)
 
 lint: $(VENV_READY) ## ruff, mypy strict and the import contracts
 	@$(BIN)/ruff check .

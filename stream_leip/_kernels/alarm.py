@@ -154,7 +154,7 @@ class Starts(NamedTuple):
     hits: Any
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _log_worth(panes):
     """A multiple of a high power of two, which is kept for longer, is worth more.
 
@@ -172,7 +172,7 @@ def _log_worth(panes):
     return np.log(total)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _is_kept(start, panes):
     """Whether a start is 0, or one of the last two multiples of some power of two."""
     if start == 0:
@@ -186,7 +186,7 @@ def _is_kept(start, panes):
     return False
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def add_start(starts, panes, won, hits):
     """Start once more at so many panes, and let go of starts that are not kept any longer."""
     kept = 0
@@ -204,14 +204,14 @@ def add_start(starts, panes, won, hits):
     starts.n[0] = kept + 1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _log_sum(logs):
     """Logarithm of the sum of what these are logarithms of."""
     top = logs.max()
     return top + np.log(np.exp(logs - top).sum()) if top > -np.inf else -np.inf
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def log_values(starts, panes, pane, wager, spread, radii, least):
     """Log e-values for each radius, since each start; -inf where they cannot matter.
 

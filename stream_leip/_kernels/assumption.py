@@ -99,7 +99,7 @@ def feature_sums(rows, classes, spread, groups, group_spread, centres, factor, o
     return total, products
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _invert(gram):
     """The inverse on the directions in which classes differ at all, and how many these are."""
     values, vectors = np.linalg.eigh(gram)
@@ -111,7 +111,7 @@ def _invert(gram):
     return np.dot(some / values[values.size - rank :], some.T), rank
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def misfit(mean, own, n, means, covariances, variances, prior, counts, ridge, rounds):
     """How badly the best mix of class means fits a mean: squared deviations in all.
 

@@ -9,7 +9,7 @@ from stream_leip._kernels.gate import _exp
 _BLOCK = 64
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _exponentiate(v, top, total, size):
     """Rounding is what the exponential rests on, so there is no fast arithmetic here.
 

@@ -9,7 +9,7 @@ _BLOCK = 128
 _MOST_ENTRIES = 2**18
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def by_class(rows):
     """Rows class by class, where they are few enough to stay near the processor; else nothing."""
     n, m = rows.shape

@@ -4,4 +4,5 @@
 # A kernel that does so, itself or in a call, has `forceinline=True` where another kernel calls it.
 # Else the two have a compiled copy each, with sums in orders of their own, and which of them runs
 # depends on what the process loaded first: last digits would differ between processes.
+# Strict kernels say `fastmath=False`: a silent one is compiled as its first caller is.
 FAST = {"reassoc", "contract", "arcp", "nsz"}

@@ -23,7 +23,7 @@ _ROUND = 6755399441055744.0
 _LEAST_POWER = -708.0
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@njit(cache=True, error_model="numpy", fastmath=False, inline="always")
 def _exp(x):
     """e**x for x <= 0, to 3e-10 of itself: plain arithmetic, which vectorises as np.exp does not.
 
@@ -45,7 +45,7 @@ def _exp(x):
     return p * np.int64(power).view(np.float64)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _reason(line, logits, total):
     """Why a line of scores is bad, if it is."""
     if not np.isfinite(total):
@@ -67,7 +67,7 @@ def _reason(line, logits, total):
     return GOOD if abs(total - 1.0) <= SUM_TOLERANCE else SUM
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def calibrate(scores, logits, identity, scale, bias, rows, reasons):
     """Turn each line of scores into a row, or say why not; return the number of bad lines."""
     n, m = scores.shape
@@ -125,7 +125,7 @@ def calibrate(scores, logits, identity, scale, bias, rows, reasons):
     return bad
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def none_negative(flat):
     """Whether no entry is below zero."""
     fine = True

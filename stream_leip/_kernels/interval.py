@@ -178,7 +178,7 @@ def _fall(r, weights, t, limit):
     return -2.0 * s - limit, -2.0 * slope
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def reach(r, weights, limit, cap):
     """The largest t up to `cap` with -2 Σ w·log(1 + t·r) ≤ `limit`, by safeguarded Newton steps.
 
@@ -246,7 +246,7 @@ def likelihood_ends(rows, weights, source, prior, directions, support, limit):
     return up, low
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def mixture_ends(weights, means, events, prior, extra, tail):
     """Points of each class's mixture of normals with a probability of `tail` beyond them.
 

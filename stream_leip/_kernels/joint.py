@@ -78,7 +78,7 @@ def take_sparse(state, wager, rows, classes, source):
     _rescale(state.counts, scale)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _rescale(counts, scale):
     for j in range(counts.shape[0]):
         for k in range(scale.size):

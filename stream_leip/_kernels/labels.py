@@ -43,21 +43,21 @@ def rank(rows, bits, keys, labels):
     return True
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def count(labels, counts):
     """Add all labels to `counts`."""
     for label in labels:
         counts[label] += 1.0
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _bin(key):
     """Bins of equal relative width: a float's exponent and 6 bits of its mantissa."""
     distance = np.float64(np.int64(key >> HIGH) + 1)
     return (distance.view(np.int64) >> _BIN) - (_ONE64 >> _BIN)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def split(keys, place):
     """Move small keys to the front until the `place`-th smallest is near the start of the rest.
 
@@ -85,12 +85,12 @@ def split(keys, place):
     return left
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _top(key):
     return np.int32(ONE - np.int64(key >> HIGH)).view(np.float32)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def quantile(keys, begin, place):
     """Linear quantile of the top probabilities at `place` from the lowest, as numpy's.
 
@@ -106,7 +106,7 @@ def quantile(keys, begin, place):
     return low + (np.float64(_top(before)) - low) * (place - below), behind
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def _best(rows, classes, spread, i, ratio, widest):
     """The class of row i's largest updated posterior, the first of equals; -1 if all are zero.
 
@@ -142,7 +142,7 @@ def _best(rows, classes, spread, i, ratio, widest):
     return best
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _within(classes, c):
     for each in classes:
         if each == c:
@@ -150,7 +150,7 @@ def _within(classes, c):
     return False
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def confident(labels, weights, keys, behind, threshold, counts):
     """Find where the keys fall below the threshold, and count the labels before that.
 
@@ -169,7 +169,7 @@ def confident(labels, weights, keys, behind, threshold, counts):
     return behind
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def relabel(rows, classes, spread, labels, weights, keys, ordered, behind, source, counts, final):
     """Label the rows from `behind` on in order, then all of them, and count these labels.
 
@@ -222,7 +222,7 @@ def relabel(rows, classes, spread, labels, weights, keys, ordered, behind, sourc
     return kept
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def rank_sparse(rows, classes, keys, labels):
     """Fill rank keys and labels of rows whose largest entry comes first."""
     for i in range(rows.shape[0]):
@@ -231,7 +231,7 @@ def rank_sparse(rows, classes, keys, labels):
         keys[i] = (np.uint64(distance) << HIGH) | np.uint64(i)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def largest_entries(rows, values, classes):
     """Each row's largest entries, in descending order, the first of equals first."""
     k = values.shape[1]

@@ -107,7 +107,7 @@ class Estimation(NamedTuple):
     smoothing: float
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def leip(rows, classes, keys, labels, how):
     """LEIP's prior of rows in order of arrival, whose keys have a confidence and no place yet."""
     n = rows.shape[0]
@@ -231,7 +231,7 @@ def _slope(rows, source, prior, out):
         out[j] /= source[j]
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def _polish(rows, source, lower, base, prior, enough, away, k, ladder):
     """Move a prior on with the slope at the base, until expected counts are as good as n times it.
 
@@ -257,7 +257,7 @@ def _polish(rows, source, lower, base, prior, enough, away, k, ladder):
     return False
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def _em(rows, first, begin, k, ladder, how):
     """Set a rung to EM's prior of the rows from event `begin` on, if its sums lead there.
 
@@ -310,7 +310,7 @@ def _em(rows, first, begin, k, ladder, how):
     return False
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def renew(ladder, rows, classes, keys, labels, first, reach, how):
     """Estimate the rungs anew that are due; the first row here is event `first`.
 

@@ -202,13 +202,13 @@ def gain(rows, classes, spread, weights, prior, source):
     return (out + np.log(product)) / total
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _roots(prior):
     """Square roots of the prior, by which curvature is scaled; not quite zero anywhere."""
     return np.sqrt(np.maximum(prior, 1e-8))
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _scaled(hessian, prior):
     """Curvature times the roots of the prior on both sides.
 
@@ -225,7 +225,7 @@ def _scaled(hessian, prior):
     return out
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _newton_target(prior, g, scaled, free):
     """Where the quadratic model of the likelihood at `prior` has its maximum on the simplex."""
     root = _roots(prior)
@@ -235,7 +235,7 @@ def _newton_target(prior, g, scaled, free):
     return target / size if size > 0.0 else prior
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def _accelerate(rows, columns, classes, spread, weights, source, prior, g, tolerance, passes, step):
     """EM with SQUAREM's extrapolation, in place, until certified, slow or out of passes.
 
@@ -272,7 +272,7 @@ def _accelerate(rows, columns, classes, spread, weights, source, prior, g, toler
     return used
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def _climb(
     rows, columns, classes, spread, weights, source, start, tolerance, passes, step, coarse, newton
 ):
@@ -342,7 +342,7 @@ def _climb(
     return prior, gap, used
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def maximise(rows, classes, spread, weights, source, start, tolerance, passes):
     """The prior of greatest likelihood, the gap that certifies it, and the passes over the rows.
 
@@ -377,7 +377,7 @@ def maximise(rows, classes, spread, weights, source, start, tolerance, passes):
         step //= _FINER
 
 
-@njit(cache=True, error_model="numpy", forceinline=True)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def climb_by_steps(rows, classes, spread, source, start, tolerance, passes):
     """The prior of greatest likelihood by EM steps alone, for more classes than Newton's can do."""
     none = np.empty(0)

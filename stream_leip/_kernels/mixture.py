@@ -181,7 +181,7 @@ def begin_pane(state, source):
             w[CARRIED + 1 :] = 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _climb(w):
     """From rung W to 2W with probability 50 / W; windows and trends have ladders of their own."""
     for k in range(RUNGS - 2, -1, -1):
@@ -262,7 +262,7 @@ def take(state, wager, rows, source):
         reweigh(state, factors)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def restart(state, block):
     """Move a part of every unit's mass to the restart that begins with this block."""
     for u in range(state.weights.shape[0]):
@@ -288,7 +288,7 @@ def reweigh(state, factors):
                 state.weights[u, s, i] /= total
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _weigh_layers(layers, joint_factor, each_factor):
     layers[0] *= joint_factor
     layers[1] *= each_factor
@@ -297,14 +297,14 @@ def _weigh_layers(layers, joint_factor, each_factor):
         layers[layer] = (1.0 - _SHARE) * layers[layer] / whole + _SHARE * 0.5
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def shrunk(prior, n, source, out):
     """Mix pseudo-events of the source into an estimate of n events."""
     for j in range(source.size):
         out[j] = (n * prior[j] + _PSEUDO * source[j]) / (n + _PSEUDO)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def set_experts(state, priors, sizes, source):
     """Bets of the windows, from their estimates and sizes, and of the trends between them."""
     m = source.size
@@ -325,7 +325,7 @@ def set_experts(state, priors, sizes, source):
             shrunk(priors[k - 1], long, source, state.experts[:, RUNGS + k - 1])
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def end_pane(state, priors, sizes, source):
     """Take the new estimates of the rungs, and estimate the prior with them."""
     set_experts(state, priors, sizes, source)
@@ -334,7 +334,7 @@ def end_pane(state, priors, sizes, source):
     state.panes[0] += 1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def components(state, sizes, known, weights, means, events):
     """Weight, share and events behind each expert of each class, and the effective memory.
 
@@ -361,7 +361,7 @@ def components(state, sizes, known, weights, means, events):
     return memory(state, sizes)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def memory(state, sizes):
     """The mean length of the windows of the joint unit's experts; see `components`."""
     total = state.weights[-1].sum(axis=0)

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def merge_runs(keys, starts):
     """The order that sorts `keys`, which are sorted from each start to the next.
 
@@ -38,7 +38,7 @@ def merge_runs(keys, starts):
     return order
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def checkpoints(labels, m, step):
     """Label counts before every `step`-th row."""
     out = np.zeros((labels.size // step + 1, m), np.int64)
@@ -52,7 +52,7 @@ def checkpoints(labels, m, step):
     return out
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def kept(events, level):
     """Which event numbers stay at a thinning level: one in 2**level, by a hash of the number."""
     out = np.empty(events.size, np.bool_)
@@ -67,17 +67,17 @@ def kept(events, level):
     return out
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _age(mark, newest, mask):
     return (newest - np.int64(mark)) & mask
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def _mask(marks):
     return np.int64(-1) if marks.itemsize == 8 else (np.int64(1) << (8 * marks.itemsize)) - 1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def ages(marks, newest):
     """How many panes before the newest one each mark's pane is."""
     mask = _mask(marks)
@@ -87,7 +87,7 @@ def ages(marks, newest):
     return out
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def merge_pair(
     rows_a, classes_a, labels_a, keys_a, marks_a, newest, oldest_age, shift_a,
     rows_b, classes_b, labels_b, keys_b, number, shift_b,
@@ -122,7 +122,7 @@ def merge_pair(
             b += 1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def put_in_order(rows, classes, labels, events, first, keys, in_order, classes_in_order, ranked):
     """Fill rows, classes and labels in the order of `keys`, whose places become event numbers."""
     k = classes_in_order.shape[1]

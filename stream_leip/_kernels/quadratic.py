@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", fastmath=False)
 def nonnegative(curvature, linear, free, rounds):
     """Solve by block principal pivoting; `free` is the first guess of the positive entries.
 
