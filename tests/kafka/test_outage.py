@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from stream_leip_connectors.kafka.connection import ClientFailed, Connection
+from stream_leip_connectors.kafka.connection import ClientFailed, Connection, translated
 from stream_leip_connectors.kafka.outage import Outage
 
 
@@ -42,3 +42,12 @@ def test_nobody_there(bootstrap: str, meaning: str, words: str) -> None:
     with pytest.raises(ClientFailed, match=words) as failed:
         Connection(bootstrap).arguments()
     assert failed.value.meaning == meaning
+
+
+def test_who_was_fenced_before_is_fenced_still() -> None:
+    kafka = pytest.importorskip("kafka")
+    # As a producer says it on its next call; taken for an outage, the zombie would come back.
+    later = kafka.errors.KafkaError("Cannot send", kafka.errors.ProducerFencedError())
+    with pytest.raises(ClientFailed) as found, translated(kafka):
+        raise later
+    assert found.value.meaning == "fenced"

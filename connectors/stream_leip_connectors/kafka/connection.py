@@ -111,7 +111,10 @@ def _meaning(errors: Any, error: Any) -> Meaning:
         ("refused", errors.SaslAuthenticationFailedError),
         ("refused", errors.UnsupportedVersionError),
     ]
-    for meaning, kind in meanings:
-        if isinstance(error, kind):
-            return meaning
+    # A producer that failed before says so in an error of its own, with the first one inside.
+    inside = [each for each in error.args if isinstance(each, Exception)]
+    for each in (error, *inside, error.__cause__):
+        for meaning, kind in meanings:
+            if isinstance(each, kind):
+                return meaning
     return "retry"
