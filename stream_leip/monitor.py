@@ -155,6 +155,7 @@ class Monitor:
 
     def twin(self, on_late: OnLate | None = None) -> "Monitor":
         """A monitor made as this one, which took no event yet; much cheaper than to make one."""
+        assert not self._events
         other = copy(self)
         if self._tracker is not None:
             other._tracker = self._tracker.twin()

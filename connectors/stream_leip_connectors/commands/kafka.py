@@ -2,13 +2,13 @@
 
 import logging
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from stream_leip import SourceProfile
-from stream_leip_connectors.commands.options import ConfigFile, option
-from stream_leip_connectors.config import KafkaSettings, MonitorSettings, Section, load
+from stream_leip_connectors.commands.options import ConfigFile, option, settings_of
+from stream_leip_connectors.config import KafkaSettings, MonitorSettings, load
 from stream_leip_connectors.console import say
 from stream_leip_connectors.stopping import stopping
 from stream_leip_connectors.window_text import parse_window
@@ -118,8 +118,8 @@ def run(
     Example: stream-leip kafka run --profile p.json --input predictions --create-topics
     """
     flags = dict(locals())
-    taken = load(MonitorSettings, _of(MonitorSettings, flags), config).values
-    io = load(KafkaSettings, _of(KafkaSettings, flags), config).values
+    taken = load(MonitorSettings, settings_of(MonitorSettings, flags), config).values
+    io = load(KafkaSettings, settings_of(KafkaSettings, flags), config).values
     from stream_leip_connectors.kafka.monitor import KafkaMonitor  # noqa: PLC0415
 
     _log_to_people()
@@ -164,7 +164,7 @@ def reset(
 
     Example: stream-leip kafka reset --group stream-leip --yes
     """
-    io = load(KafkaSettings, _of(KafkaSettings, dict(locals())), config).values
+    io = load(KafkaSettings, settings_of(KafkaSettings, dict(locals())), config).values
     from stream_leip_connectors.kafka.monitor import reset  # noqa: PLC0415
 
     what = f"the offsets of group {io.group!r} and its state in {io.changelog_topic!r}"
@@ -178,8 +178,3 @@ def _log_to_people() -> None:
     """Our lines to stderr; the client's own would say the same, many times."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-
-
-def _of(section: type[Section], flags: dict[str, Any]) -> dict[str, Any]:
-    """The flags that are settings of a section."""
-    return {name: flags[name] for name in section.model_fields if name in flags}

@@ -30,3 +30,8 @@ def option(
         show_default=False if default is None else str(default),
         autocompletion=complete,
     )
+
+
+def settings_of(section: type[Section], flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags of a verb that are settings of a section."""
+    return {name: flags[name] for name in section.model_fields if name in flags}

@@ -4,14 +4,14 @@ import time as clock
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from stream_leip import SourceProfile
 from stream_leip_connectors.batches import Opening, Reader
-from stream_leip_connectors.commands.options import ConfigFile, option
-from stream_leip_connectors.config import MonitorSettings, Section, WatchSettings, WrongUsage, load
+from stream_leip_connectors.commands.options import ConfigFile, option, settings_of
+from stream_leip_connectors.config import MonitorSettings, WatchSettings, WrongUsage, load
 from stream_leip_connectors.console import say
 from stream_leip_connectors.detection import Asked, describe
 from stream_leip_connectors.live import counted, live_table
@@ -94,8 +94,8 @@ def watch(
     Example: stream-leip watch demo/predictions.jsonl --window "tumbling 2000"
     """
     flags = dict(locals())
-    taken = load(MonitorSettings, _of(MonitorSettings, flags), config).values
-    io = load(WatchSettings, _of(WatchSettings, flags), config).values
+    taken = load(MonitorSettings, settings_of(MonitorSettings, flags), config).values
+    io = load(WatchSettings, settings_of(WatchSettings, flags), config).values
     if source == STDIN and follow:
         raise WrongUsage("--follow: stdin is followed to its end in any case; leave it out")
     name = "stdin" if source == STDIN else str(source)
@@ -163,8 +163,3 @@ def _run(
     now = watching.now()
     if now is not None and now.n:
         say(f"now: {now}")
-
-
-def _of(section: type[Section], flags: dict[str, Any]) -> dict[str, Any]:
-    """The flags that are settings of a section."""
-    return {name: flags[name] for name in section.model_fields if name in flags}
