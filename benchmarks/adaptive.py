@@ -21,7 +21,11 @@ import typer
 
 from benchmarks.reporting import Report, Step, context, steps
 from benchmarks.streaming import BARE, Logits, feed, fresh, resident, source, trim, wide_source
-from stream_leip import Adaptive, KeyedMonitor, Monitor, SourceProfile
+from stream_leip import EM, Adaptive, KeyedMonitor, Monitor, SourceProfile
+from stream_leip._kernels import mixture as mixtures
+from stream_leip._kernels.mixture import PANE
+from stream_leip._kernels.wager import no_wager
+from stream_leip.tracker import Tracker
 
 EVENTS = 200_000
 WIDE_EVENTS = 20_000
@@ -30,9 +34,7 @@ LIVE, EACH, BUDGET = 10_000, 100, 10**9
 # By file and name; what of an update is in none of these is the rest.
 PARTS = {
     "check and calibrate": ("entrance.py", "many"),
-    "judge the experts": ("mixture.py", "take"),
-    "renew the rungs": ("ladder.py", "renew"),
-    "alarm": ("alarm.py", "end_pane"),
+    "experts, rungs and alarm": ("tracking.py", "follow"),
     "LEIP of the update's rung": ("leip.py", "estimate_unranked"),
     "EM of that rung": ("em.py", "estimate_ranked"),
     "validation variance": ("interval.py", "validation_variance"),
@@ -87,6 +89,38 @@ def show_parts(profile: SourceProfile, logits: Logits, report: Report) -> None:
     parts["rest"] = total - sum(parts.values())
     for part, each in parts.items():
         table.lines.append((part, f"{each / total:.0%}", f"{1e6 * each / len(logits):.2f} µs"))
+    table = report.section("The kernel of experts, rungs and alarm", "part", "an event")
+    for part, each in kernel_parts(profile, logits).items():
+        table.lines.append((part, f"{1e6 * each / len(logits):.2f} µs"))
+
+
+def kernel_parts(profile: SourceProfile, logits: Logits) -> dict[str, float]:
+    """Seconds of the experts alone, of what the rungs add to them, and of what the alarm adds."""
+    rows = profile.rows(logits)
+    panes = np.split(rows, range(PANE, len(rows), PANE))
+
+    def experts() -> None:
+        state = mixtures.fresh(profile.soft_prior)
+        for pane in panes:
+            mixtures.take(state, no_wager(), pane, profile.soft_prior)
+            state.panes[0] += 1
+
+    def tracker(alarm: float | None) -> None:
+        Tracker(profile, EM(), alarm).follow(rows)
+
+    found = []
+    for call in (experts, partial(tracker, None), partial(tracker, 0.01)):
+        times = []
+        for _ in range(4):
+            begin = time.process_time()
+            call()
+            times.append(time.process_time() - begin)
+        found.append(min(times))
+    return {
+        "experts": found[0],
+        "rungs": found[1] - found[0],
+        "alarm": found[2] - found[1],
+    }
 
 
 def compare_classes(report: Report, repeats: int) -> None:

@@ -80,8 +80,7 @@ def watch(pool: Pool, fitted: int, seed: int, stretches: list[tuple[Vector, int]
         warned = raised = np.inf
         priors: Matrix = np.broadcast_to(mix, (events, len(mix)))
         for part in np.split(profile.rows(draw(rest, priors, rng)), events // PANE):
-            tracker.append(part)
-            tracker.end_pane()
+            tracker.take(part)
             warned = min(warned, tracker.events if alarm.warning else np.inf)
             raised = min(raised, tracker.events if alarm.raised else np.inf)
         out.append(Seen(warned, raised).after(begin))

@@ -136,8 +136,7 @@ def follow(rows: Rows, profile: SourceProfile, truth: Matrix) -> tuple[Matrix, f
     held: list[float] = []
     widths: list[float] = []
     for pane in range(len(out)):
-        tracker.append(rows[PANE * pane : PANE * (pane + 1)])
-        tracker.end_pane()
+        tracker.take(rows[PANE * pane : PANE * (pane + 1)])
         out[pane] = tracker.prior
         if pane % EVERY == EVERY - 1:
             now = tracker.now()

@@ -8,6 +8,7 @@ import numpy as np
 from stream_leip import binary
 from stream_leip._kernels import alarm as kernel
 from stream_leip._kernels.mixture import PANE
+from stream_leip._kernels.tracking import Limits
 from stream_leip._kernels.wager import Wager
 from stream_leip.arrays import Matrix, Vector
 
@@ -23,6 +24,7 @@ _MOST = 0.75
 _RAISED, _WARNED = 0, 1
 # Kept after 2**35 panes, at the most.
 MOST_STARTS = 72
+_VERSION = 2
 
 
 class Move(NamedTuple):
@@ -106,34 +108,36 @@ class Alarm:
         """Whether a change from the null is proven; it stays so until the wager begins anew."""
         return self.raised_at is not None
 
-    def end_pane(self, events: int) -> bool:
-        """Take the wager's sums at the end of a pane; return whether the alarm's state changed."""
+    @property
+    def limits(self) -> Limits:
+        """What the wager may win before somebody has to look."""
+        return Limits(self.origin, self._spread, self._radii, WARNING, self.threshold)
+
+    @property
+    def starts(self) -> kernel.Starts:
+        """Of the wager; without room for any once the alarm is raised, and has nothing to find."""
+        return NO_STARTS if self.raised else self._starts
+
+    def end_pane(self, events: int, values: Matrix, proven: float, likely: float) -> bool:
+        """Take what `log_values` gave at the end of a pane; return whether the state changed."""
         if self.raised:
             return False
         before = self.warning, self.raised
-        panes = (events - self.origin) // PANE
-        self._judge(events, panes)
-        kernel.add_start(self._starts, panes, self.wager.won, self.wager.hits)
-        return before != (self.warning, self.raised)
-
-    def _stand_down(self) -> None:
-        """The warning is over, and what it said with it."""
-        self.warned_at, self.changed_at, self.moves = None, None, ()
-
-    def _judge(self, events: int, panes: int) -> None:
-        starts = self._starts
-        values, proven, likely = kernel.log_values(
-            starts, panes, PANE, self.wager, self._spread, self._radii, WARNING
-        )
-        warned = likely >= WARNING
         self.value = max(proven, 0.0)
         if proven >= self.threshold:
             self.raised_at = events
-        if not (warned or self.raised):
-            self._stand_down()
-            return
+        if likely >= WARNING or self.raised:
+            panes = (events - self.origin) // PANE
+            self._date(events, panes, values[_WARNED if likely >= WARNING else _RAISED])
+            kernel.add_start(self._starts, panes, self.wager.won, self.wager.hits)
+        else:
+            self.warned_at, self.changed_at, self.moves = None, None, ()
+        return before != (self.warning, self.raised)
+
+    def _date(self, events: int, panes: int, since: Vector) -> None:
+        """Say when the change was, by log e-values since each start, and what moved."""
+        starts = self._starts
         # Before the change the wager wins next to nothing: the last start with most of it is near.
-        since = values[_WARNED if warned else _RAISED]
         start = int(np.flatnonzero(since >= _MOST * since.max())[-1])
         began = int(starts.panes[start])
         changed_at = self.origin + PANE * began
@@ -173,13 +177,13 @@ class Alarm:
         n = int(self._starts.n[0])
         arrays |= {f"starts.{name}": each[:n] for name, each in self._starts._asdict().items()}
         arrays |= {f"wager.{name}": each for name, each in self.wager._asdict().items()}
-        return {"fields": plain, "arrays": binary.encode("alarm", 1, {}, arrays)}
+        return {"fields": plain, "arrays": binary.encode("alarm", _VERSION, {}, arrays)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over the state that `snapshot` gave."""
         plain = state["fields"]
         self.nulls, self.origin = plain["nulls"], plain["origin"]
-        _, arrays = binary.decode(state["arrays"], "alarm", 1)
+        _, arrays = binary.decode(state["arrays"], "alarm", _VERSION)
         for name, mine in self.wager._asdict().items():
             mine[...] = arrays.pop(f"wager.{name}")
         self.null, self.covariance = arrays["null"], arrays["covariance"]
@@ -193,14 +197,18 @@ class Alarm:
         self.moves = tuple(Move(*move) for move in plain["moves"])
 
 
-def _no_starts(groups: int) -> kernel.Starts:
+def _no_starts(groups: int, most: int = MOST_STARTS) -> kernel.Starts:
     return kernel.Starts(
         np.zeros(1, np.int64),
-        np.zeros(MOST_STARTS, np.int64),
-        np.zeros(MOST_STARTS),
-        np.zeros(MOST_STARTS),
-        np.zeros((MOST_STARTS, groups)),
+        np.zeros(most, np.int64),
+        np.zeros(most),
+        np.zeros(most),
+        np.zeros((most, groups)),
+        np.zeros((most, groups), np.float32),
     )
+
+
+NO_STARTS = _no_starts(0, 0)
 
 
 def _factor(covariance: Matrix) -> Matrix:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from stream_leip._kernels.mixture import PANE
 from stream_leip.errors import InputError
-from stream_leip.tracker import most_bytes
+from stream_leip.tracker import longest_rung, most_bytes
 from stream_leip.windows import Adaptive, Layout, Window
 
 # What a key takes beside its window, measured: a monitor, its name in two dictionaries.
@@ -28,12 +28,12 @@ def rows_within(
         if tracked:
             own += most_bytes(layout.m, layout.top_k, rows)
         if not isinstance(window, Adaptive):
-            state = window.open(replace(layout, max_rows=rows))
-            if not hasattr(state, "most_bytes"):
+            takes = getattr(window.open(replace(layout, max_rows=rows)), "most_bytes", None)
+            if takes is None:
                 raise InputError(
                     f"max_bytes: {window!r} does not say what it takes; cap its rows with max_rows"
                 )
-            own += state.most_bytes
+            own += takes
         return int(keys * own * (1.0 + _GAPS))
 
     fewest = PANE if tracked else 1
@@ -43,4 +43,6 @@ def rows_within(
             f"max_bytes: {budget!r} is too little for {keys} keys; use {least} or more"
         )
     most = 2**40 if layout.max_rows is None else layout.max_rows
-    return min(most, fewest - 1 + bisect_right(range(fewest, most + 1), budget, key=bytes_with))
+    found = min(most, fewest - 1 + bisect_right(range(fewest, most + 1), budget, key=bytes_with))
+    # Rows between two rungs would not be used.
+    return longest_rung(found) if isinstance(window, Adaptive) else found

@@ -15,6 +15,10 @@ from stream_leip.profile import SourceProfile
 from stream_leip.tracked import Recent, Tracked
 from stream_leip.windows import Scope
 
+# How near to its maximum EM's likelihood is brought where memory adapts, in units of what noise
+# makes of it: half a unit a class, over the rows.
+_CLOSE = 1e-3
+
 
 def describe(
     scope: Scope,
@@ -86,7 +90,8 @@ def _tracked(
 ) -> dict[str, Any]:
     """What is said where memory adapts: the prior is the tracker's, LEIP and EM those of a rung."""
     leip = LEIP().estimate_unranked(recent, profile)
-    em = EM().estimate_ranked(recent, profile, NO_WEIGHTS, tracked.rung)
+    close = max(EM().tolerance, _CLOSE * len(profile.classes) / len(recent))
+    em = EM(tolerance=close).estimate_ranked(recent, profile, NO_WEIGHTS, tracked.rung)
     name, reason = _name_of(estimator, profile, len(recent))
     source = profile.soft_prior
     found = _counted(recent.bounds, leip, em)

@@ -92,11 +92,6 @@ class KeyedMonitor:
             check_whole("max_keys", max_keys)
         if idle is not None:
             check_above_zero("idle", idle)
-        if max_bytes is not None:
-            check_whole("max_bytes", max_bytes)
-            layout = Layout(len(profile.classes), top_k, max_rows)
-            asked = alarm is not None and alarm != "auto"
-            max_rows = rows_within(max_bytes, max_keys, window, layout, alarm=asked)
         self._settings: dict[str, Any] = {
             "level": level,
             "alarm": alarm,
@@ -106,6 +101,14 @@ class KeyedMonitor:
             "on_bad": on_bad,
         }
         self._gate = Monitor(profile, window, estimator, **self._settings)
+        if max_bytes is not None:
+            # By now all that the budget is reckoned from has been looked at.
+            check_whole("max_bytes", max_bytes)
+            layout = Layout(len(profile.classes), top_k, max_rows)
+            asked = alarm is not None and alarm != "auto"
+            cap = rows_within(max_bytes, max_keys, window, layout, alarm=asked)
+            self._settings["max_rows"] = cap
+            self._gate = Monitor(profile, window, estimator, **self._settings)
         self._max_keys = max_keys
         self._idle = idle
         self._on_late = on_late
@@ -169,9 +172,12 @@ class KeyedMonitor:
         """
         if isinstance(keys, str) or not hasattr(keys, "__len__"):
             raise InputError(f"keys: {keys!r} is no list of keys; give one for each event")
-        names = list(keys)
-        new = self._check_keys(names)
         batch = self._gate.entrance.many(scores, times)
+        return self.take(list(keys), batch)
+
+    def take(self, names: list[str], batch: Batch) -> list[Update]:
+        """Take events that came through the gate, and the key of each, bad ones included."""
+        new = self._check_keys(names)
         if len(names) != batch.n:
             raise InputError(f"keys: {len(names)} keys for {batch.n} events; give one for each")
         if self._max_keys is not None and len(self._monitors) + new > self._max_keys:

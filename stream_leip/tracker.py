@@ -10,11 +10,12 @@ from stream_leip import binary
 from stream_leip._kernels import labels as ranking
 from stream_leip._kernels import ladder as ladders
 from stream_leip._kernels import mixture as mixtures
-from stream_leip._kernels.joint import take_sparse
+from stream_leip._kernels.alarm import Starts
 from stream_leip._kernels.labels import INDEX
 from stream_leip._kernels.mixture import EXPERTS, PANE, RUNGS
+from stream_leip._kernels.tracking import Limits, follow
 from stream_leip._kernels.wager import Wager, no_wager
-from stream_leip.alarm import MOST_STARTS, Alarm
+from stream_leip.alarm import MOST_STARTS, NO_STARTS, Alarm
 from stream_leip.arrays import Matrix, Rows, Vector
 from stream_leip.chunk import Chunk, check_complete
 from stream_leip.errors import InputError
@@ -25,13 +26,14 @@ from stream_leip.interval import covariance
 from stream_leip.profile import SourceProfile
 from stream_leip.tracked import Recent, Tracked
 
-VERSION = 2
+VERSION = 3
 LONGEST = PANE << (RUNGS - 1)
 # After a change the estimate becomes the new null when it looks back on so many events.
 _SETTLED = 1000
 # And a raised alarm stays for so many, however late it came.
 _SEEN = 500
 _SMALLEST = 4 * PANE
+_NO_LIMITS = Limits(0, np.empty((0, 0)), np.empty(0), np.inf, np.inf)
 # Bytes of Python objects, measured.
 _OBJECTS = 12_000
 
@@ -67,9 +69,11 @@ class Tracker:
         self._profile = profile
         self._how = _estimation(profile, estimator)
         self._ranks = bool(self._how.by_leip.any())
-        self.reach = _reach(max_rows)
+        self.reach = longest_rung(max_rows)
         # Beyond the longest rung, the rows that its sums still hold until it is renewed.
         self._held = self.reach + self.reach // ladders.RENEW + PANE
+        # So many rows there is always room for.
+        self._at_once = max(PANE, self._held // 4 // PANE * PANE)
         self._source = profile.soft_prior
         self._mixture = mixtures.fresh(self._source, joint_only=top_k is not None)
         self._ladder = ladders.fresh(self._source)
@@ -98,16 +102,32 @@ class Tracker:
         other._keys, other._labels = self._keys.copy(), self._labels.copy()
         return other
 
-    @property
-    def room(self) -> int:
-        """How many events are missing to the end of the pane."""
-        return PANE - self.events % PANE
+    def take(self, rows: Rows) -> tuple[int, bool]:
+        """Take rows up to the end of the first pane at which the alarm's state changes.
 
-    def append(self, rows: Rows) -> bool:
-        """Take rows, no more than there is room for; return whether the pane is full.
-
-        If so, `end_pane` comes next.
+        Returns how many it took, and whether the state changed at the last of them.
         """
+        taken = 0
+        while taken < len(rows):
+            over = self.events % PANE
+            alert = self.alarm is not None and (self.alarm.warning or self.alarm.raised)
+            n = min(len(rows) - taken, (PANE if alert else self._at_once) - over)
+            panes = (over + n) // PANE
+            if panes:
+                n = PANE * panes - over
+            self._put(rows[taken : taken + n])
+            if not panes:
+                self._n += n
+                self.events += n
+                return taken + n, False
+            rest, changed = self._end_panes(over, panes)
+            taken += n - rest
+            if changed:
+                return taken, True
+        return taken, False
+
+    def _put(self, rows: Rows) -> None:
+        """Lay rows down behind those that are here; they do not count yet."""
         n = len(rows)
         self._make_room(n)
         place = slice(self._n, self._n + n)
@@ -115,9 +135,46 @@ class Tracker:
             ranking.largest_entries(rows, self._rows[place], self._classes[place])
         else:
             self._rows[place] = rows
-        self._n += n
-        self.events += n
-        return self.events % PANE == 0
+
+    def _end_panes(self, over: int, panes: int) -> tuple[int, bool]:
+        """Take panes whose rows are laid down, up to the first that is worth a look.
+
+        Returns how many rows are left, and whether the alarm's state changed.
+        """
+        end = self._n - over + PANE * panes
+        alarm = self.alarm
+        starts, limits = (NO_STARTS, _NO_LIMITS) if alarm is None else (alarm.starts, alarm.limits)
+        done, values, proven, likely = self._follow(
+            self._mixture, self._ladder, self._wager, starts, limits, end, PANE, panes
+        )
+        more = PANE * done - over
+        self._n += more
+        self.events += more
+        rest = PANE * (panes - done)
+        if alarm is None:
+            return rest, False
+        changed = alarm.end_pane(self.events, values, proven, likely)
+        return rest, self._settle() or changed
+
+    def _follow(
+        self,
+        mixture: mixtures.Mixture,
+        ladder: ladders.Ladder,
+        wager: Wager,
+        starts: Starts,
+        limits: Limits,
+        end: int,
+        size: int,
+        panes: int,
+    ) -> tuple[int, Matrix, float, float]:
+        """Take panes, the last of the first `end` rows; see the kernel."""
+        rows = self._rows[:end]
+        found: tuple[int, Matrix, float, float] = follow(
+            mixture, ladder, wager, starts, limits, rows, rows.view(np.int32), self._classes[:end],
+            self._keys[:end], self._labels[:end], self.events - self._n, size, panes, self.reach,
+            self._how, self._source,
+        )  # fmt: skip
+        return found
 
     def _make_room(self, more: int) -> None:
         """Grow by doubling; where rows have left every rung, move the others to the front."""
@@ -144,10 +201,7 @@ class Tracker:
         """Take any number of rows, for the alarm's sake."""
         begin = 0
         while begin < len(rows):
-            end = min(begin + self.room, len(rows))
-            if self.append(rows[begin:end]):
-                self.end_pane()
-            begin = end
+            begin += self.take(rows[begin:])[0]
 
     @property
     def prior(self) -> Vector:
@@ -170,31 +224,6 @@ class Tracker:
         """What the validation set leaves open of its mean row."""
         found: Matrix = self._profile.evidence.covariance / self._profile.validation.n
         return found
-
-    def end_pane(self) -> bool:
-        """Renew the mixture with the pane that ended; return whether the alarm's state changed."""
-        first = self._n - PANE
-        self._judge(self._mixture, self._ladder, self._wager, first)
-        if self.alarm is None:
-            return False
-        changed = self.alarm.end_pane(self.events)
-        return self._settle() or changed
-
-    def _judge(
-        self, mixture: mixtures.Mixture, ladder: ladders.Ladder, wager: Wager, first: int
-    ) -> None:
-        """Have the rows from `first` on judge the experts, and renew these."""
-        rows, classes = self._rows[: self._n], self._classes[: self._n]
-        keys, labels = self._keys[: self._n], self._labels[: self._n]
-        if self._classes.shape[1]:
-            take_sparse(mixture, wager, rows[first:], classes[first:], self._source)
-        else:
-            mixtures.take(mixture, wager, rows[first:], self._source)
-        self._rank(slice(first, self._n))
-        ladders.renew(
-            ladder, rows, classes, keys, labels, self.events - self._n, self.reach, self._how
-        )
-        mixtures.end_pane(mixture, ladder.priors, ladder.sizes, self._source)
 
     def _rank(self, part: slice) -> None:
         """Label rows, and key them by confidence, where some rung is LEIP's."""
@@ -233,7 +262,7 @@ class Tracker:
         if over:
             mixture = mixtures.Mixture(*(each.copy() for each in mixture))
             ladder = ladders.Ladder(*(each.copy() for each in ladder))
-            self._judge(mixture, ladder, no_wager(), self._n - over)
+            self._follow(mixture, ladder, no_wager(), NO_STARTS, _NO_LIMITS, self._n, over, 1)
         return self._components(mixture, ladder)
 
     def _components(self, mixture: mixtures.Mixture, ladder: ladders.Ladder) -> Tracked:
@@ -306,19 +335,19 @@ class Tracker:
 
 def most_bytes(m: int, top_k: int | None, max_rows: int | None) -> int:
     """What a tracker with an alarm can come to take, and its window for the times of its panes."""
-    reach = _reach(max_rows)
+    reach = longest_rung(max_rows)
     held = reach + reach // ladders.RENEW + PANE
     room = held + max(PANE, held // 4)
     units = m + 1 if top_k is None else 1
     mixture = units * len(mixtures.RATES) * EXPERTS + m * (mixtures.LADDER + 3 * 6 + 1)
     ladder = RUNGS * (2 * m + (m * (m + 1) if m <= ladders.FEW else 0))
-    alarm = MOST_STARTS * (min(m, 50) + 3) + 2 * min(m, 50) ** 2 + m
+    alarm = MOST_STARTS * (3 * min(m, 50) // 2 + 3) + 2 * min(m, 50) ** 2 + m
     a_row = (4 * m if top_k is None else 6 * top_k) + 10
     times = 4 * (reach // PANE + 1)
     return 8 * (mixture + ladder + alarm + times) + room * a_row + _OBJECTS
 
 
-def _reach(max_rows: int | None) -> int:
+def longest_rung(max_rows: int | None) -> int:
     """The longest rung under a cap."""
     reach = LONGEST
     while max_rows is not None and reach > max(max_rows, PANE):

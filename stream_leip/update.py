@@ -38,6 +38,7 @@ class Update:
         The estimate shrunk towards the source prior: the one to adapt predictions with.
     leip, em
         The mix by LEIP and by EM; one of them is `prior`, unless another estimator was chosen.
+        Where memory adapts, of the window nearest to it, EM to hundredths of its own noise.
     threshold, confident, buffered
         LEIP's threshold, its confident-set counts, and the size of its low-confidence buffer.
     bad, late, thinned

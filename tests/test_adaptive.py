@@ -207,8 +207,7 @@ def test_rungs_are_the_batch_estimates_of_their_rows(by_leip: bool) -> None:
     source = profile.soft_prior
     tracker = Tracker(profile, LEIP() if by_leip else EM())
     for pane in range(180):
-        tracker.append(rows[50 * pane : 50 * pane + 50])
-        tracker.end_pane()
+        tracker.take(rows[50 * pane : 50 * pane + 50])
     ladder = tracker._ladder
     for k in range(mixtures.RUNGS):
         end = int(ladder.renewed[k])
@@ -361,8 +360,7 @@ def test_sparse_rows_that_keep_all_entries_are_the_joint_unit_of_whole_ones() ->
     state = mixtures.fresh(source, joint_only=True)
     for pane in range(40):
         part = rows[50 * pane : 50 * pane + 50]
-        tracker.append(part)
-        tracker.end_pane()
+        tracker.take(part)
         expected = joint_alone(state, part, tracker._ladder, source)
         np.testing.assert_allclose(tracker.prior, expected, atol=1e-6)
 

@@ -33,7 +33,7 @@ def _left(hits, spread, u, away):
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
-def _left_most(hits, spread, u, part):
+def _left_most(hits, spread, u, part, away):
     """No less than `_left` with away = part·spread·u, and no logarithm in it."""
     out = 0.0
     for j in range(hits.size):
@@ -41,6 +41,7 @@ def _left_most(hits, spread, u, part):
         for i in range(u.size):
             d += spread[j, i] * u[i]
         d *= part
+        away[j] = d
         if d <= -0.999:
             return np.inf
         out -= hits[j] * (d - 0.5 * d * d / min(1.0, 1.0 + d))
@@ -91,11 +92,14 @@ def _within(matrix, b, radius, lower, out):
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
-def least_left(hits, events, null, spread, radius):
-    """The minimum of `_left` over u·u ≤ radius, a convex problem, by Newton's method."""
+def least_left(hits, events, null, spread, radius, away):
+    """The minimum of `_left` over u·u ≤ radius, a convex problem, by Newton's method.
+
+    Fills `away` with where it is.
+    """
     m, k = spread.shape
     u = np.zeros(k)
-    away = np.zeros(m)
+    away[:] = 0.0
     best = 0.0
     curvature = np.empty((k, k))
     lower = np.empty((k, k))
@@ -145,6 +149,9 @@ class Starts(NamedTuple):
         Logarithm of the weight of each; over all starts there ever are, weights sum to one.
     won, hits
         The sums.
+    explained
+        log(1 + d) of the mix under which nothing was left of the winnings the last time they were
+        looked at; zero where there was none.
     """
 
     n: Any
@@ -152,6 +159,7 @@ class Starts(NamedTuple):
     worth: Any
     won: Any
     hits: Any
+    explained: Any
 
 
 @njit(cache=True, error_model="numpy", fastmath=False)
@@ -196,11 +204,13 @@ def add_start(starts, panes, won, hits):
             starts.worth[kept] = starts.worth[s]
             starts.won[kept] = starts.won[s]
             starts.hits[kept] = starts.hits[s]
+            starts.explained[kept] = starts.explained[s]
             kept += 1
     starts.panes[kept] = panes
     starts.worth[kept] = _log_worth(panes)
     starts.won[kept] = won[0]
     starts.hits[kept] = hits
+    starts.explained[kept] = 0.0
     starts.n[0] = kept + 1
 
 
@@ -211,7 +221,7 @@ def _log_sum(logs):
     return top + np.log(np.exp(logs - top).sum()) if top > -np.inf else -np.inf
 
 
-@njit(cache=True, error_model="numpy", fastmath=False)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def log_values(starts, panes, pane, wager, spread, radii, least):
     """Log e-values for each radius, since each start; -inf where they cannot matter.
 
@@ -237,23 +247,34 @@ def log_values(starts, panes, pane, wager, spread, radii, least):
     smaller = 1 if radii[1] <= radii[0] else 0
     if wager.won[0] - starts.won[:n].min() < least:
         return out, -np.inf, -np.inf
+    hits = np.empty(null.size)
+    away = np.empty(null.size)
     for s in range(n):
         won = wager.won[0] - starts.won[s]
         if won < _LEAST:
             continue
+        # What explained the winnings the last time most often still does.
+        left = won
+        for j in range(null.size):
+            hits[j] = wager.hits[j] - starts.hits[s, j]
+            left -= hits[j] * starts.explained[s, j]
+        if left < 0.0:
+            continue
         events = float(pane * (panes - starts.panes[s]))
-        hits = wager.hits - starts.hits[s]
         b = np.dot(spread.T, hits - events * null)
         length = np.sqrt((b * b).sum())
         # Where nothing is left in the smaller ball, nothing is in the larger.
         for level in (smaller, 1 - smaller):
             # Straight towards what was hit, some way or all: if nothing is left there, it is over.
             far = np.sqrt(radii[level]) / max(length, 1e-300)
-            if won + _left_most(hits, spread, b, 0.5 * far) < 0.0:
+            value = won + _left_most(hits, spread, b, 0.5 * far, away)
+            if value >= 0.0:
+                value = won + _left_most(hits, spread, b, far, away)
+            if value >= 0.0:
+                value = won + least_left(hits, events, null, spread, radii[level], away)
+            if value < 0.0:
+                if level == smaller:
+                    starts.explained[s] = np.log1p(away)
                 break
-            if won + _left_most(hits, spread, b, far) < 0.0:
-                break
-            out[level, s] = won + least_left(hits, events, null, spread, radii[level])
-            if out[level, s] < 0.0:
-                break
+            out[level, s] = value
     return out, _log_sum(out[0] + starts.worth[:n]), _log_sum(out[1])

@@ -23,7 +23,7 @@ from stream_leip._kernels.mixture import (
 from stream_leip._kernels.wager import bet_on_entries
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def take_sparse(state, wager, rows, classes, source):
     """Let a pane's rows, or those that came of it so far, judge the experts."""
     n, width = rows.shape

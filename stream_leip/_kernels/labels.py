@@ -22,7 +22,7 @@ _ONE64 = 0x3FF0000000000000  # the bits of float64 1.0
 _WHOLE = 1.0 + 2.0 * SUM_TOLERANCE
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def rank(rows, bits, keys, labels):
     """Fill each row's rank key and label; return whether all rows sum to one.
 

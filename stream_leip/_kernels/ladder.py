@@ -17,9 +17,12 @@ from stream_leip._kernels.likelihood import climb_by_steps
 from stream_leip._kernels.mixture import PANE, RUNGS
 
 RENEW = 32  # a rung is estimated anew when one in so many of its rows is new
+SELDOM = 16  # with many classes: there every estimate reads all rows again
 FEW = 64  # up to so many classes, sums of slopes (classes²) are kept
 _OFF = 5e-3  # how far expected counts may be from n·q, in units that the noise sets
 _FAR = 0.2  # squared distance from the base, in units of the base
+_REBASE = 2  # sums at a new base cost about so many passes over the rows
+_HOME = 0.002  # the part of a base that is the source, so that no class is left out
 _SHORT = 4 * PANE
 _TRIES = 6
 _BLOCK = 128
@@ -45,8 +48,8 @@ class Ladder(NamedTuple):
     bases, slopes, bends
         The prior that the sums are at; sums of x / x·base and of its outer square,
         below the diagonal.
-    based
-        After how many events the base was chosen.
+    spent
+        Passes over all rows since the base was chosen.
     curves, pulls
         How far the linear equation was off the last time that was looked at, over the squared
         distance from the base; and what one more move left of that, over the distance.
@@ -59,7 +62,7 @@ class Ladder(NamedTuple):
     bases: Any
     slopes: Any
     bends: Any
-    based: Any
+    spent: Any
     curves: Any
     pulls: Any
 
@@ -243,6 +246,7 @@ def _polish(rows, source, lower, base, prior, enough, away, k, ladder):
     before = np.inf
     for attempt in range(_TRIES):
         _slope(rows, source, prior, slope)
+        ladder.spent[k] += 1
         off = np.abs(prior * (slope - n)).sum() / n
         if attempt == 0:
             ladder.curves[k] = off / away
@@ -279,14 +283,14 @@ def _em(rows, first, begin, k, ladder, how):
         )
         _gather(rows[span[1] - first :], how.source, ladder.bases[k], 1.0, slope, bend)
     else:
-        ladder.bases[k] = 0.98 * ladder.priors[k] + 0.02 * how.source
+        ladder.bases[k] = (1.0 - _HOME) * ladder.priors[k] + _HOME * how.source
     for _ in range(_TRIES):
         base = ladder.bases[k]
         if stale:
             slope[:] = 0.0
             bend[:] = 0.0
             _gather(rows[begin - first :], how.source, base, 1.0, slope, bend)
-            ladder.based[k] = end
+            ladder.spent[k] = 0
         span[0] = begin
         span[1] = end
         if not _factor(slope, bend, base, n, lower):
@@ -301,8 +305,8 @@ def _em(rows, first, begin, k, ladder, how):
             part = rows[begin - first :]
             if _polish(part, how.source, lower, base, prior, enough, away, k, ladder):
                 ladder.priors[k] = prior
-                if end - ladder.based[k] >= n:
-                    span[1] = span[0]  # an old base: sums at a new one, the next time
+                if ladder.spent[k] >= _REBASE:
+                    span[1] = span[0]  # a new base would have been cheaper: the next time
                 return True
         ladder.bases[k] = prior
         stale = True
@@ -310,7 +314,7 @@ def _em(rows, first, begin, k, ladder, how):
     return False
 
 
-@njit(cache=True, error_model="numpy", fastmath=False)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def renew(ladder, rows, classes, keys, labels, first, reach, how):
     """Estimate the rungs anew that are due; the first row here is event `first`.
 
@@ -319,10 +323,11 @@ def renew(ladder, rows, classes, keys, labels, first, reach, how):
     events = first + rows.shape[0]
     held = min(events, reach)
     summed = classes.size == 0 and ladder.bends.shape[1] > 0
+    often = RENEW if how.source.size <= FEW else SELDOM
     for k in range(RUNGS):
         n = min(held, PANE << k)
         ladder.sizes[k] = n
-        if (events - ladder.renewed[k]) * RENEW < n:
+        if (events - ladder.renewed[k]) * often < n:
             continue
         ladder.renewed[k] = events
         begin = events - n

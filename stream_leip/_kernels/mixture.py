@@ -194,7 +194,7 @@ def _climb(w):
         w[RUNGS + k + 1] += moved
 
 
-@njit(cache=True, error_model="numpy", fastmath=FAST)
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def take(state, wager, rows, source):
     """Let a pane's rows, or those that came of it so far, judge the experts."""
     n, m = rows.shape
@@ -325,7 +325,7 @@ def set_experts(state, priors, sizes, source):
             shrunk(priors[k - 1], long, source, state.experts[:, RUNGS + k - 1])
 
 
-@njit(cache=True, error_model="numpy", fastmath=False)
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def end_pane(state, priors, sizes, source):
     """Take the new estimates of the rungs, and estimate the prior with them."""
     set_experts(state, priors, sizes, source)

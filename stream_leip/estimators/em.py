@@ -89,7 +89,7 @@ class EM:
     ) -> Estimate:
         source = profile.prior(self.prior)
         # A class that the start leaves out could never come back by EM steps alone.
-        begin = source if start is None else 0.999 * start + 0.001 * source
+        begin = source if start is None else start + 1e-5 * source
         prior, gap, passes = kernel.maximise(
             rows, classes, profile.soft_prior, weights, source, begin / begin.sum(),
             self.tolerance, MOST_PASSES,

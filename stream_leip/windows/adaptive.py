@@ -75,11 +75,6 @@ class AdaptiveState:
         self._times = array("d")
         self._panes = tracker.reach // PANE + 1
 
-    @property
-    def most_bytes(self) -> int:
-        """What it can come to take; the tracker counts its own."""
-        return 1000 + 4 * self._panes * self._times.itemsize
-
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
         times = None if time is None else np.array([time])
@@ -90,24 +85,30 @@ class AdaptiveState:
         tracker = self._tracker
         begin = 0
         while begin < len(rows):
-            end = min(begin + tracker.room, len(rows))
-            self._note(None if times is None else times[begin:end])
-            if tracker.append(rows[begin:end]):
-                changed = tracker.end_pane()
-                if changed or tracker.events % self._every == 0:
-                    yield self._scope(end - 1)
-            begin = end
+            end = min(begin + self._every - tracker.events % self._every, len(rows))
+            over = tracker.events % PANE
+            taken, changed = tracker.take(rows[begin:end])
+            self._note(over, taken, None if times is None else times[begin : begin + taken])
+            begin += taken
+            if changed or tracker.events % self._every == 0:
+                yield self._scope(begin - 1)
 
-    def _note(self, times: Vector | None) -> None:
-        """Widen the bounds of the open pane; without times they are the wrong way round."""
+    def _note(self, over: int, n: int, times: Vector | None) -> None:
+        """Note the bounds of the panes of n events, the first with `over` before these.
+
+        Without times they are the wrong way round.
+        """
         spans = self._times
-        if self._tracker.events % PANE == 0:
-            if len(spans) >= 4 * self._panes:
-                del spans[: -2 * self._panes]
-            spans.extend((inf, -inf))
+        panes = -(-(over + n) // PANE) - (over > 0)
+        spans.extend((inf, -inf) * panes)
         if times is not None:
-            spans[-2] = min(spans[-2], float(times.min()))
-            spans[-1] = max(spans[-1], float(times.max()))
+            begins = np.maximum(np.arange(-over, n, PANE), 0)
+            noted = np.frombuffer(spans)[-2 * len(begins) :].reshape(-1, 2)
+            noted[:, 0] = np.minimum(noted[:, 0], np.minimum.reduceat(times, begins))
+            noted[:, 1] = np.maximum(noted[:, 1], np.maximum.reduceat(times, begins))
+            del noted  # an array that is looked at cannot grow
+        if len(spans) > 4 * self._panes:
+            del spans[: -2 * self._panes]
 
     def _scope(self, place: int) -> Scope:
         tracker = self._tracker

@@ -93,10 +93,6 @@ class WindowState(Protocol):
 
     late: int
 
-    @property
-    def most_bytes(self) -> int:
-        """What it can come to take, under the cap of its layout."""
-
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
 
