@@ -97,6 +97,25 @@ def test_a_class_unknown_to_the_profile_stays_beside_the_others() -> None:
     assert sum(row) == pytest.approx(1.0)
 
 
+def test_rows_are_what_one_row_at_a_time_is() -> None:
+    weighing = Weighing(profile(), ["x", "y", "z"], np.array([0.1, 0.1, 0.8]))
+    known = draw(200, (0.2, 0.2, 0.6), 3) * np.linspace(0.0, 1.0, 200)[:, None]
+    rows, fine = weighing.rows(known)
+    one_by_one = [
+        weighing.row({**dict(zip("xyz", line, strict=True)), "new": 1.0 - sum(line)})
+        for line in known.tolist()
+    ]
+    assert fine.tolist() == [row is not None for row in one_by_one]
+    wanted = np.array([row for row in one_by_one if row is not None], np.float32)
+    np.testing.assert_allclose(rows, wanted, rtol=1e-6)
+
+
+def test_a_model_that_forgot_all_known_classes_makes_no_row() -> None:
+    weighing = Weighing(profile(), ["x", "y", "z"], np.array([0.1, 0.1, 0.8]))
+    assert weighing.row({"new": 1.0}) is None
+    assert weighing.posteriors({"new": 1.0}, 1.0) == {"new": 1.0}
+
+
 def test_zeros_and_sure_posteriors_stay_finite() -> None:
     weighing = Weighing(profile(), ["x", "y", "z"], np.array([1.0, 0.0, 0.0]))
     for scores in ({"x": 0.0, "y": 1.0, "z": 0.0}, {"x": 1.0, "y": 0.0, "z": 0.0}):

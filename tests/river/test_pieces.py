@@ -81,6 +81,10 @@ def test_a_clone_is_new_and_a_piece_shows_its_arguments_in_short(kind: str) -> N
         ({"ant": math.nan, "bee": 0.5, "cat": 0.5}, "class 'ant' is nan"),
         ({"ant": 1.5, "bee": -0.5, "cat": 0.0}, "'bee' is -0.5, below zero"),
         ({"ant": "0.5", "bee": 0.3, "cat": 0.2}, "'0.5'"),
+        ({"u": 0.5, "v": 1.0}, "class 'u' is unknown; .*for features, wrap the model"),
+        (0.5, r"x: 0\.5 is no posterior; give a dict by class, or .* the 3 classes"),
+        (None, "x: None is no posterior"),
+        (np.full((1, 3), 1 / 3), r"an array of shape \(1, 3\) is not one posterior"),
     ],
 )
 def test_bad_posteriors_are_refused_and_change_nothing(kind: str, x: Any, message: str) -> None:
@@ -276,6 +280,28 @@ def test_false_alarms_are_as_rare_as_promised() -> None:
                 raised += 1
                 break
     assert raised <= binom.ppf(0.999, streams, level)
+
+
+@pytest.mark.slow
+def test_alarms_and_warnings_keep_the_promise_of_the_default() -> None:
+    """Streams of 10,000 events, each with a validation set of its own, at the default level."""
+    streams, n = 300, 10_000
+    raised = warned = 0
+    rng = np.random.default_rng(1)
+    for seed in range(streams):
+        labels = rng.integers(3, size=300)
+        source = fit_fast(posteriors(labels, 50_000 + seed), labels)
+        detector = LabelShiftDetector(source, estimator="EM")
+        drift_seen = warning_seen = False
+        for row in draw(n, EVEN, 70_000 + 2 * seed).tolist():
+            detector.update(row)
+            drift_seen |= detector.drift_detected
+            warning_seen |= detector.warning_detected
+        raised += drift_seen
+        warned += warning_seen
+    most = binom.ppf(0.999, streams, 0.05)
+    assert raised <= most
+    assert warned <= most
 
 
 def fit_fast(scores: Any, labels: Any) -> Any:

@@ -210,7 +210,8 @@ class LabelShiftClassifier(base.Wrapper[base.Classifier], base.MiniBatchClassifi
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
         """Learn from the rows of a frame in turn, as `learn_one` does.
 
-        A pair is honest if the model is asked before it learns; so no batch is learnt at once.
+        No batch is learnt at once: scored before all of it is learnt, its pairs would be of the
+        model as it was a batch ago, and the profile another than that of the rows one by one.
         """
         for x, label in stream.iter_frame(X, y):
             self.learn_one(x, label, **kwargs)
@@ -218,8 +219,10 @@ class LabelShiftClassifier(base.Wrapper[base.Classifier], base.MiniBatchClassifi
     def observe_many(self, X: Any) -> None:
         """Take the rows of a frame as unlabelled events."""
         labels, scores = scores_of_frame(self.model, X, self._name)
-        for line in scores.tolist():
-            self._observe(dict(zip(labels, line, strict=True)))
+        if self._watch is None:
+            self._early += len(scores)
+        elif labels:
+            self._watch.observe_many(scores, labels)
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """The adapted posteriors of the rows of a frame, as a frame of the same kind."""
@@ -266,9 +269,9 @@ class LabelShiftClassifier(base.Wrapper[base.Classifier], base.MiniBatchClassifi
 
 def _check_model(model: object) -> None:
     if not isinstance(model, base.Classifier) or isinstance(model, base.MultiLabelClassifier):
+        what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise InputError(
-            f"model: {model!r} is no classifier of one label; use one such as "
-            "naive_bayes.GaussianNB()"
+            f"model: {what} is no classifier of one label; use one such as naive_bayes.GaussianNB()"
         )
     last = getattr(model, "_last_step", model)
     if type(last).predict_proba_one is base.Classifier.predict_proba_one:

@@ -110,8 +110,7 @@ class LabelShiftDetector(base.DriftAndWarningDetector):
         alarm = tracker.alarm
         assert alarm is not None
         raised = alarm.raised
-        tracker.append(rows)
-        tracker.end_pane()
+        tracker.take(rows)
         self._drift_detected = alarm.raised and not raised
         self._warning_detected = alarm.warning and not alarm.raised
         if alarm.changed_at is not None:

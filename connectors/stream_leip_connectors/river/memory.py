@@ -61,8 +61,7 @@ class AsLongAsItTells:
 
     def take(self, rows: Rows) -> None:
         """Take the rows of a pane."""
-        if self._tracker.append(rows):
-            self._tracker.end_pane()
+        self._tracker.take(rows)
 
     def revert(self, row: Rows) -> None:
         """Nothing that was learnt can be taken back."""

@@ -1,8 +1,9 @@
 """Posteriors as River's verbs take them: by class, and a class may be missing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from operator import itemgetter
+from struct import calcsize, pack
 from typing import Any
 
 import numpy as np
@@ -43,13 +44,21 @@ class Reader:
         """
         found: Sequence[Any]
         if type(x) is dict:
-            found = self._by_class(x)
+            try:
+                found = self._all(x) if len(x) == self._m else self._by_class(x)
+            except KeyError:  # names that are no text, or none of ours
+                found = self._by_class(x)
         elif isinstance(x, np.ndarray):
             found = x.tolist()
         elif isinstance(x, Mapping):
             found = self._by_class(dict(x))
-        else:
+        elif isinstance(x, Iterable):
             found = tuple(x)
+        else:
+            raise InputError(
+                f"x: {x!r} is no posterior; give a dict by class, or a score for each of the "
+                f"{self._m} classes"
+            )
         try:
             total = sum(found)
             if self._logits:
@@ -60,15 +69,15 @@ class Reader:
                 return found
         except (TypeError, ValueError):
             pass
+        if isinstance(x, np.ndarray) and x.ndim != 1:
+            raise InputError(
+                f"x: an array of shape {x.shape} is not one posterior; give its lines one by one, "
+                "or all of them to update_many or learn_many"
+            )
         self._profile.rows([found])  # says what is wrong, if it is
         return [float(value) for value in found]
 
     def _by_class(self, x: dict[Any, Any]) -> Sequence[Any]:
-        if len(x) == self._m:
-            try:
-                return self._all(x)
-            except KeyError:
-                pass  # names that are no text, or none of ours
         missing = self._missing
         return [missing if key is None else x[key[0]] for key in self._find(tuple(x))]
 
@@ -103,12 +112,15 @@ class Reader:
         if unknown or not by_name:
             shown = ", ".join(classes[:10]) + (", …" if len(classes) > 10 else "")
             what = f"class {unknown[0]!r} is unknown" if unknown else "no class is named"
-            raise InputError(f"x: {what}; the classes of the profile are {shown}")
+            # Nothing that is known: most likely features, as in `model | PosteriorAdapter(…)`.
+            features = bool(by_name) and len(unknown) == len(by_name)
+            hint = "; for features, wrap the model in LabelShiftClassifier" if features else ""
+            raise InputError(f"x: {what}; the classes of the profile are {shown}{hint}")
         return [by_name.get(name) for name in classes]
 
 
 class Inlet:
-    """Gathers events until they are a pane's worth: arrays are slow to make one by one.
+    """Gathers events, in bytes, until they are a pane's worth: arrays are slow to make one by one.
 
     Parameters
     ----------
@@ -119,29 +131,33 @@ class Inlet:
     def __init__(self, profile: SourceProfile) -> None:
         self._profile = profile
         self._reader = Reader(profile)
-        self._waiting: list[Sequence[float]] = []
+        self._format = f"{len(profile.classes)}d"
+        self._full = PANE * calcsize(self._format)
+        self._waiting = bytearray()
 
     def take(self, x: Any) -> Rows | None:
         """Take an event; give the rows of a pane when there are enough."""
         waiting = self._waiting
-        waiting.append(self._reader.one(x))
-        return self.drain() if len(waiting) == PANE else None
+        waiting += pack(self._format, *self._reader.one(x))
+        return self.drain() if len(waiting) == self._full else None
 
     def take_many(self, scores: Any) -> list[Rows]:
         """Take many events; give the rows of each pane that is full."""
         more = self._reader.many(scores)
-        held = np.array(self._waiting, float).reshape(-1, more.shape[1])
-        both = np.concatenate([held, more])
+        both = np.concatenate([self._scores(), more])
         whole = len(both) - len(both) % PANE
-        self._waiting = both[whole:].tolist()
+        self._waiting = bytearray(both[whole:].tobytes())
         rows = self._profile.all_rows(both[:whole])
         return [rows[begin : begin + PANE] for begin in range(0, whole, PANE)]
 
     def drain(self) -> Rows:
         """The rows of all events that wait."""
-        scores = np.array(self._waiting, float).reshape(-1, len(self._profile.classes))
-        self._waiting = []
+        scores = self._scores()
+        self._waiting = bytearray()
         return self._profile.all_rows(scores)
+
+    def _scores(self) -> Scores:
+        return np.frombuffer(self._waiting).reshape(-1, len(self._profile.classes))
 
     def row(self, x: Any) -> Rows:
         """The row of an event that is not taken."""

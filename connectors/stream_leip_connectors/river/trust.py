@@ -1,6 +1,6 @@
 """Whether adapting pays: asked of the labelled pairs that the profile has not seen yet."""
 
-from math import exp
+from math import exp, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,10 @@ from stream_leip.estimators.estimate import NO_WEIGHTS
 from stream_leip.pane import Pane
 from stream_leip_connectors.river.weighing import floored
 
-# What was found is worth less with each batch of pairs that comes after.
+# What was found is worth less with each batch of pairs that comes after. Hits are few and tell
+# slowly, so they are remembered for longer.
 _FADE = 0.8
+_FADE_HITS = 0.95
 # In log-likelihood: what is held against adapting at first, and at most.
 _DOUBT = 10.0
 _MOST = 10.0
@@ -32,11 +34,13 @@ class Trust:
 
     def __init__(self) -> None:
         self._against = _DOUBT
+        self._lost = 0.0
+        self._changed = 0.0
 
     @property
     def share(self) -> float:
         """The part of a posterior that is adapted; the rest is as the model has it."""
-        return 1.0 / (1.0 + exp(2.0 * self._against))
+        return 1.0 / (1.0 + exp(2.0 * max(self._against, self._lost - sqrt(self._changed))))
 
     def ask(self, scores: Matrix, labels: Labels, profile: SourceProfile) -> None:
         """Try a profile on pairs that it was not fitted to."""
@@ -48,11 +52,13 @@ class Trust:
         adapted = adapt(rows, mix, profile.soft_prior).astype(float)
         scaled = plain ** float(profile.calibrator.scale[0])
         scaled /= scaled.sum(axis=1, keepdims=True)
-        by_likelihood = _loss(adapted, labels) - _loss(scaled, labels)
-        lost = _hits(scaled, labels).astype(float) - _hits(adapted, labels)
-        by_hits = float(lost.sum() - np.sqrt(np.abs(lost).sum()))
-        worse = max(by_likelihood, by_hits) - _ALLOWED * (len(mix) - 1)
+        worse = _loss(adapted, labels) - _loss(scaled, labels) - _ALLOWED * (len(mix) - 1)
         self._against = float(np.clip(_FADE * self._against + worse, -_MOST, _MOST))
+        lost = _hits(scaled, labels).astype(float) - _hits(adapted, labels)
+        self._changed = _FADE_HITS * self._changed + float(np.abs(lost).sum())
+        # Beyond the noise of so many changed labels nothing is held against adapting, or for it.
+        most = sqrt(self._changed) + _MOST
+        self._lost = float(np.clip(_FADE_HITS * self._lost + lost.sum(), -_MOST, most))
 
 
 def _hits(posteriors: Matrix, labels: Labels) -> NDArray[np.bool_]:

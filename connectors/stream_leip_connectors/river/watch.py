@@ -9,6 +9,7 @@ import numpy as np
 from stream_leip import Estimator, Monitor, Update
 from stream_leip._kernels.mixture import PANE
 from stream_leip.arrays import Matrix, Vector
+from stream_leip.entrance import Batch
 from stream_leip.profile import SourceProfile
 from stream_leip.windows import Window
 from stream_leip_connectors.river.weighing import Weighing, floored
@@ -87,6 +88,22 @@ class Watch:
             self._note(updates[-1])
         if updates or self.monitor.events % PANE == 0:
             self._weigh()
+
+    def observe_many(self, scores: Matrix, labels: list[Any]) -> None:
+        """Take unlabelled events, of which the scores are in the order of `labels`."""
+        place = {label: j for j, label in enumerate(labels)}
+        known = np.zeros((len(scores), len(self.labels)))
+        for j, label in enumerate(self.labels):
+            if label in place:
+                known[:, j] = scores[:, place[label]]
+        rows, fine = self._into_row.rows(known)
+        kept = known[fine][-self._most :]
+        self.events += len(rows)
+        self._recent[np.arange(self.events - len(kept), self.events) % self._most] = kept
+        for _, update in self.monitor.take(Batch(rows, None, np.arange(len(rows)), len(rows))):
+            self._emitted = update.sequence + 1
+            self._note(update)
+        self._weigh()
 
     def succeed(self, before: "Watch") -> None:
         """Take over from the watch of an older profile, with what it saw last."""

@@ -6,9 +6,10 @@ from operator import mul
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_leip import InputError
-from stream_leip.arrays import Matrix, Vector
+from stream_leip.arrays import Matrix, Rows, Vector
 from stream_leip.profile import SourceProfile
 
 # Counting models say 0 where they mean "not seen": below this a posterior tells nothing.
@@ -91,7 +92,7 @@ class Weighing:
     def row(self, scores: Mapping[Any, float]) -> list[float] | None:
         """Entries of the known classes; None where the model thinks of another one."""
         known = [scores.get(label, 0.0) for label in self.labels]
-        if len(scores) > len(known) and sum(known) < 0.5:
+        if sum(known) < 0.5:
             return None
         top, scale = max(known), self.scale
         weighed = [
@@ -100,6 +101,16 @@ class Weighing:
         ]
         total = sum(weighed)
         return [value / total for value in weighed] if total > 0.0 else None
+
+    def rows(self, known: Matrix) -> tuple[Rows, NDArray[np.bool_]]:
+        """As `row`, for lines of the known classes; and which of the lines are rows."""
+        fine = known.sum(axis=1) >= 0.5
+        factor = np.array(list(self.factors.values()))
+        top = np.where(fine, known.max(axis=1), 1.0)[:, None]
+        weighed = (np.maximum(known, FLOOR) / top) ** self.scale * factor
+        total = weighed.sum(axis=1)
+        fine &= total > 0.0
+        return (weighed[fine] / total[fine, None]).astype(np.float32), fine
 
     def many(self, scores: Matrix, labels: list[Any], trust: float) -> Matrix:
         """As `posteriors`, for lines of scores in the order of `labels`."""
