@@ -2,7 +2,8 @@
 
 Run `python -m benchmarks.pictures`; it needs chromium on the PATH. Run it twice: the first time
 compiles kernels, which the demonstration's events a second would count. Drawn are the demonstration
-in a terminal and its report in a browser, parts of the report of a sudden change, and a pane.
+in a terminal and its report in a browser, parts of the report of a sudden change, a pane, and the
+dashboard.
 """
 
 import os
@@ -24,10 +25,11 @@ from bokeh.resources import INLINE
 from playwright.sync_api import Browser, Page, sync_playwright
 from rich.console import Console
 from stream_leip_connectors.commands import replay as replaying
+from stream_leip_connectors.figures.drawing import COLOURS
 from stream_leip_connectors.files import example
 from stream_leip_connectors.report import from_result, write_report
-from stream_leip_connectors.report.plots import COLOURS
 
+from benchmarks.dashboard import served
 from stream_leip import (
     LEIP,
     Adaptive,
@@ -145,6 +147,21 @@ def draw_pane(profile: SourceProfile, logits: Rows, opened: Browser, folder: Pat
     page.locator(".bk-Figure").screenshot(path=folder / "pane.png", omit_background=True)
 
 
+def photograph_dashboard(opened: Browser, folder: Path) -> None:
+    """The top of the dashboard, after the replay that it shows by itself."""
+    with served("--events", str(EVENTS), "--pace", "10000") as (_, url):
+        page = opened.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        page.goto(url)
+        page.wait_for_function(
+            "document.querySelector('#health').textContent.includes('is over')", timeout=120_000
+        )
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            page.wait_for_timeout(1000)
+            page.screenshot(path=folder / f"dashboard-{scheme}.png")
+        page.close()
+
+
 def print_terminal(result: ReplayResult, rate: float, folder: Path) -> None:
     """What the command prints at its end."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
@@ -169,6 +186,7 @@ def main(
         draw_pane(profile, data.test_logits[:PANE_ROWS], opened, folder)
         draw_sudden_change(profile, pool, opened, folder)
         print_demonstration(profile, pool, opened, folder)
+        photograph_dashboard(opened, folder)
 
 
 if __name__ == "__main__":

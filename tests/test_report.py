@@ -68,6 +68,13 @@ class Page:
         )
         return found
 
+    def frames(self) -> list[float]:
+        """How high the figures are inside their axes, which a legend above must leave them."""
+        found: list[float] = self.page.evaluate(
+            "Bokeh.documents[0].roots().map((root) => root.inner_height)"
+        )
+        return found
+
     def inked(self, selector: str) -> bool:
         """Whether anything but nothing is drawn in a figure."""
         drawn: bool = self.page.evaluate(
@@ -86,7 +93,7 @@ class Page:
 
 @pytest.mark.needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize("width", [1200, 900, 390])
 def test_every_part_is_drawn(
     browser: Any, five: ReplayResult, tmp_path: Path, scheme: str, width: int
 ) -> None:
@@ -95,6 +102,7 @@ def test_every_part_is_drawn(
         page.check(path)
         for part in ("mix", "error", "accuracy", "memory", "alarm"):
             assert page.inked(f"#{part}"), part
+        assert min(page.frames()) > 120
         assert page.page.locator(".panel:visible").count() == 5
         legends = [name.replace("\u200b", "") for name in page.names()]
         for name in (*NASTY, "true change", "alarm", "threshold", "dressed", "unadapted"):

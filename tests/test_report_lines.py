@@ -1,5 +1,6 @@
 """The lines of a report: of a replay, and of a file of updates."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -138,7 +139,7 @@ def test_a_report_that_cannot_be_written_leaves_nothing_half_done(
 
 
 def test_figures_stand_without_a_page(five: ReplayResult) -> None:
-    from stream_leip_connectors.report import plots
+    from stream_leip_connectors.figures import plots
 
     history = from_result(five)
     x_range = plots.shared_range(history)
@@ -169,5 +170,6 @@ def test_a_missing_bokeh_names_the_extra(
 def test_sentences_say_what_happened_and_what_was_gained(five: ReplayResult) -> None:
     happened, gained = from_result(five).sentences
     assert "Over 8,000 events the class mix went up to" in happened
+    assert re.search(r"raised its alarm [\d,]+ events after the change at event [\d,]+\.", happened)
     assert gained.startswith("Adapting the predictions")
     assert gained.count("%") >= 2

@@ -4,8 +4,8 @@ from importlib import import_module
 from pathlib import Path
 
 from stream_leip import InputError, StreamLeipError
+from stream_leip_connectors.figures.history import History, Lane
 from stream_leip_connectors.report.gathering import from_result, read_updates
-from stream_leip_connectors.report.history import History, Lane
 
 __all__ = ["History", "Lane", "from_result", "read_updates", "write_report"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from stream_leip import InputError
 from stream_leip.arrays import Matrix, Vector
 from stream_leip.replay import ReplayResult
+from stream_leip_connectors.figures.history import History, Lane
 from stream_leip_connectors.report import words
-from stream_leip_connectors.report.history import History, Lane
 
 # Streams that a report shows, and streams that are followed while a file is read.
 MOST_LANES, MOST_FOLLOWED = 8, 200
@@ -33,6 +33,8 @@ class Record(msgspec.Struct):
     number: int | None = None
     n: int = 0
     memory: float | None = None
+    confident: list[float] | None = None
+    buffered: float | None = None
     alarm: dict[str, Any] | None = None
     check: dict[str, Any] | None = None
     key: str | None = None
@@ -42,7 +44,7 @@ class Record(msgspec.Struct):
         m = len(self.classes)
         if m < 2:
             raise ValueError(f"{m} classes")
-        for name in ("prior", "weights", "low", "high", "truth"):
+        for name in ("prior", "weights", "low", "high", "truth", "confident"):
             values = getattr(self, name)
             if values is not None and len(values) != m:
                 raise ValueError(f"{name}: {len(values)} entries for {m} classes")
@@ -109,6 +111,7 @@ class Gathered:
         alarms = [each.alarm or {} for each in records]
         values = _numbers([each.get("value") for each in alarms])
         limits = _numbers([each.get("threshold") for each in alarms])
+        counted = [each for each in records if each.buffered is not None and each.confident]
         if error is None and all(each.truth is not None for each in records):
             truth = np.array([each.truth for each in records], float)
             error = (x, 0.5 * np.abs(prior - truth).sum(axis=1))
@@ -129,6 +132,8 @@ class Gathered:
             error=None if error is None else error[1],
             settings=settings or {},
             updates=self.updates,
+            confident=_sums([each.confident for each in records]) if counted else None,
+            buffered=_numbers([each.buffered for each in records]) if counted else None,
         )
 
 
@@ -264,6 +269,10 @@ def _numbers(values: Sequence[Any]) -> Vector:
         for v in values
     ]
     return np.array(plain, float)
+
+
+def _sums(lines: Sequence[list[float] | None]) -> Vector:
+    return np.array([np.nan if line is None else sum(line) for line in lines])
 
 
 def _truth(streams: Sequence[Gathered], timed: bool) -> tuple[Vector, Matrix | None]:

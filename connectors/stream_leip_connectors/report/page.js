@@ -1,34 +1,6 @@
 (() => {
   const page = JSON.parse(document.getElementById("history").textContent);
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const by = (id) => {
-    for (const doc of Bokeh.documents) {
-      const model = doc.get_model_by_id(id);
-      if (model !== null) return model;
-    }
-    return null;
-  };
-  const each = (ids, change) => ids.forEach((id) => { const model = by(id); if (model) change(model); });
-
-  function paint() {
-    const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue(name).trim();
-    const ink = colour("--ink"), soft = colour("--soft"), line = colour("--line");
-    each(page.painted.axes, (axis) => axis.setv({
-      axis_line_color: line, major_tick_line_color: line,
-      major_label_text_color: soft, axis_label_text_color: soft,
-    }));
-    each(page.painted.grids, (grid) => grid.setv({ grid_line_color: grid.dimension === 0 ? null : line }));
-    each(page.painted.legends, (legend) => legend.setv({
-      label_text_color: ink, inactive_fill_color: colour("--back"), inactive_fill_alpha: 0.7,
-    }));
-    each(page.painted.inked, (glyph) => glyph.setv({ line_color: ink }));
-  }
-
-  function fit() {
-    const width = document.body.clientWidth;
-    each(page.painted.legends, (legend) => legend.setv({ ncols: width < 420 ? 1 : width < 760 ? 2 : page.columns }));
-  }
+  const { by, follow } = figures;
 
   const box = document.getElementById("search"), told = document.getElementById("told");
   const back = document.getElementById("back"), on = document.getElementById("on");
@@ -64,11 +36,8 @@
 
   function begin() {
     if (!Bokeh.documents.length || !by(page.painted.axes[0])) { setTimeout(begin, 30); return; }
-    paint();
-    fit();
+    follow(page.painted, page.legend);
     show();
-    dark.addEventListener("change", paint);
-    window.addEventListener("resize", fit);
     if (box) {
       box.addEventListener("input", () => { first = 0; show(); });
       back.addEventListener("click", () => { first -= panels.length; show(); });

@@ -1,7 +1,6 @@
 """The page around the figures: one HTML file that needs nothing from outside."""
 
 import html
-import json
 import math
 import platform
 from importlib.metadata import version
@@ -15,21 +14,27 @@ from bokeh.model import Model
 from bokeh.resources import Resources
 
 from stream_leip import __version__
-from stream_leip_connectors.report import plots, words
-from stream_leip_connectors.report.history import History
+from stream_leip_connectors.figures import plots
+from stream_leip_connectors.figures.drawing import COLOURS, LEGEND, Plot
+from stream_leip_connectors.figures.embedding import as_json
+from stream_leip_connectors.figures.history import History
+from stream_leip_connectors.report import words
 
 PANELS = 12
-LEGEND_COLUMNS = 8
 
 _ABOUT = {
     "mix": (
         "Class mix",
         "The classes that moved most. Solid: estimated by {first}; shaded: its interval, if it has "
-        "one; dashed: true, if known. Click a name to hide it.",
+        "one; dotted: in the source, dashed: true, if known. Click a name to hide it.",
     ),
     "error": ("Error over time", "Distance of the estimate that stood from the true mix."),
     "accuracy": ("Accuracy before and after", "Share of events whose class was predicted."),
     "memory": ("Window in effect", "How far back each estimate looks."),
+    "confident": (
+        "Confident set",
+        "Rows that LEIP counts by their label, against those it has to share out between classes.",
+    ),
     "alarm": ("Alarm", "Raised where its value reaches the threshold."),
 }
 
@@ -42,6 +47,7 @@ def render(history: History) -> str:
         "error": plots.error(history, x_range),
         "accuracy": plots.accuracy(history, x_range),
         "memory": plots.memory(history, x_range),
+        "confident": plots.confident(history, x_range),
         "alarm": plots.alarm(history, x_range),
     }
     drawn = {name: plot for name, plot in found.items() if plot is not None}
@@ -65,20 +71,21 @@ def render(history: History) -> str:
         _checks(history),
         _settings(history),
     ]
-    ours = files("stream_leip_connectors.report")
+    ours, shared = files("stream_leip_connectors.report"), files("stream_leip_connectors.figures")
     return _PAGE.format(
         title=_text(history.title),
-        css=ours.joinpath("page.css").read_text(encoding="utf-8"),
+        css=shared.joinpath("page.css").read_text(encoding="utf-8"),
         body="\n".join(parts),
         scripts=scripts,
-        payload=_json(payload),
+        payload=as_json(payload),
         plots=script,
-        js=ours.joinpath("page.js").read_text(encoding="utf-8"),
+        js=shared.joinpath("paint.js").read_text(encoding="utf-8")
+        + ours.joinpath("page.js").read_text(encoding="utf-8"),
     )
 
 
 def _payload(
-    history: History, movers: list[int], drawn: list[plots.Plot], panels: list[plots.Panel]
+    history: History, movers: list[int], drawn: list[Plot], panels: list[plots.Panel]
 ) -> dict[str, Any]:
     """What the page's own script needs: every class's lines, and ids of what it changes."""
     painted: dict[str, list[str]] = {}
@@ -102,7 +109,7 @@ def _payload(
             for each in panels
         ],
         "painted": painted,
-        "columns": LEGEND_COLUMNS,
+        "legend": LEGEND,
     }
 
 
@@ -125,7 +132,7 @@ def _section(name: str, box: str, history: History) -> str:
 
 def _classes(history: History, boxes: list[str], movers: list[int]) -> str:
     keys = [
-        f'<span class="key"><i style="border-color:{plots.COLOURS[k % len(plots.COLOURS)]}"></i>'
+        f'<span class="key"><i style="border-color:{COLOURS[k % len(COLOURS)]}"></i>'
         f"{_text(lane.name)}</span>"
         for k, lane in enumerate(history.lanes)
     ]
@@ -201,12 +208,6 @@ def _columns(lines: np.ndarray[Any, Any]) -> list[list[float | None]]:
         [None if math.isnan(value) else float(f"{value:.4g}") for value in column]
         for column in lines.T.tolist()
     ]
-
-
-def _json(value: Any) -> str:
-    """JSON that nothing in a page can mistake for markup."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _text(value: str) -> str:

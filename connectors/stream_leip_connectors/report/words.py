@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from stream_leip.replay import Predictions, ReplayResult, Track
-from stream_leip_connectors.report.history import Lane
+from stream_leip_connectors.figures.history import Lane
 
 
 def of_replay(result: ReplayResult) -> tuple[str, ...]:
@@ -23,7 +23,8 @@ def of_replay(result: ReplayResult) -> tuple[str, ...]:
             f"variation away from the source; {quoted(result.classes[j])} moved most, between "
             f"{percent(shares[:, j].min())} and {percent(shares[:, j].max())}"
         )
-    happened += f"; {name} was off by {track.errors.standing:.3f} on average{_alarm(track)}."
+    alarmed = _alarm(track, result.changes)
+    happened += f"; {name} was off by {track.errors.standing:.3f} on average{alarmed}."
     before, after = result.unadapted.accuracy, track.adapted.accuracy
     if track.updates == 0:
         return (happened, "No monitor gave an update, so nothing was adapted.")
@@ -153,13 +154,13 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _alarm(track: Track) -> str:
+def _alarm(track: Track, changes: Sequence[int]) -> str:
     alarms = track.alarms
     if alarms is None:
         return ""
-    found = [delay for delay in alarms.delays if delay is not None]
-    if found:
-        return f", and raised its alarm {found[0]:,} events after the first change it noticed"
+    for change, delay in zip(changes, alarms.delays, strict=True):
+        if delay is not None:
+            return f", and raised its alarm {delay:,} events after the change at event {change:,}"
     if not alarms.raised:
         return ", and never raised its alarm"
     return f", and raised its alarm {_times(len(alarms.raised))}"

@@ -1,4 +1,4 @@
-"""What a report draws: the updates of one or more monitors over time, with or without truth."""
+"""What figures draw: the updates of one or more monitors over time, with or without truth."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +34,8 @@ class Lane:
         In words.
     updates
         How many there were, before thinning.
+    confident, buffered
+        Rows in LEIP's confident set, and in its low-confidence buffer; None where nobody counted.
     """
 
     name: str
@@ -52,6 +54,8 @@ class Lane:
     error: Vector | None
     settings: dict[str, str]
     updates: int
+    confident: Vector | None = None
+    buffered: Vector | None = None
 
 
 @dataclass(frozen=True, eq=False)
