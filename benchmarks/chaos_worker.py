@@ -2,8 +2,10 @@
 
 import logging
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -14,7 +16,7 @@ from stream_leip_connectors.config import KafkaSettings
 from stream_leip_connectors.kafka.monitor import KafkaMonitor
 from stream_leip_connectors.window_text import parse_window
 
-from stream_leip import KeyedMonitor, SourceProfile, fit_profile
+from stream_leip import KeyedMonitor, Monitor, SourceProfile, fit_profile
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +51,15 @@ def messages(seed: int, keys: int) -> Iterator[dict[str, Any]]:
 
 def run(settings: dict[str, Any], window: str) -> None:
     """Be a worker until SIGTERM."""
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    for client in ("kafka", "confluent_kafka"):
+        logging.getLogger(client).setLevel(logging.CRITICAL)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(process)d %(message)s")
+    asked = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: asked.set())  # it may come before there is a monitor
     monitor = KafkaMonitor(PROFILE, KafkaSettings(**settings), parse_window(window))
     signal.signal(signal.SIGTERM, lambda *_: monitor.stop())
+    if asked.is_set():
+        return
     while True:
         try:
             monitor.run()
@@ -64,8 +71,11 @@ def run(settings: dict[str, Any], window: str) -> None:
             return
 
 
-def reference(bootstrap: str, topic: str, window: str, sender: Connection) -> None:
-    """Send the updates of a KeyedMonitor for each partition."""
+def reference(bootstrap: str, topic: str, window: str, scope: str, sender: Connection) -> None:
+    """Send the updates of a KeyedMonitor for each partition, or of one monitor for all."""
+    if scope == "topic":
+        sender.send(_of_the_topic(bootstrap, topic, window))
+        return
     found: list[dict[str, Any]] = []
     partitions: dict[int, list[Any]] = {}
     for record in read(bootstrap, topic):
@@ -77,6 +87,27 @@ def reference(bootstrap: str, topic: str, window: str, sender: Connection) -> No
         times = np.array([record.timestamp for record in records]) / 1000.0
         found += [each.to_dict() for each in keyed.update_many(names, scores, times)]
     sender.send(found)
+
+
+def _of_the_topic(bootstrap: str, topic: str, window: str) -> list[dict[str, Any]]:
+    """Of all events that are not late in their partition, in order, up to the watermark."""
+    given: Any = parse_window(window)
+    lateness = float(given.lateness)
+    newest: dict[int, float] = {}
+    kept: list[tuple[float, int, int, list[float]]] = []
+    for record in read(bootstrap, topic):
+        at, before = record.timestamp / 1000.0, newest.get(record.partition, 0.0)
+        if at >= before - lateness:
+            row = msgspec.json.decode(record.value)["scores"]
+            kept.append((at, record.partition, record.offset, row))
+        newest[record.partition] = max(at, before)
+    mark = min(newest.values()) - lateness
+    events = [event for event in sorted(kept) if event[0] < mark]
+    monitor = Monitor(PROFILE, replace(given, lateness=0.0))
+    times = np.array([event[0] for event in events])
+    updates = monitor.update_many(np.array([event[3] for event in events]), times)
+    found = [*updates, *monitor.advance(mark)]
+    return [{**update.to_dict(), "key": topic} for update in found]
 
 
 def create(bootstrap: str, topic: str, partitions: int) -> None:
@@ -107,6 +138,13 @@ def read(bootstrap: str, topic: str) -> list[Any]:
             found += records
     consumer.close()
     return found
+
+
+def wait_until_written(bootstrap: str, topic: str, number: int, seconds: float = 40.0) -> None:
+    """Until a topic has so many updates; it is for others to see if they never come."""
+    until = time.monotonic() + seconds
+    while len(read(bootstrap, topic)) < number and time.monotonic() < until:
+        time.sleep(0.5)
 
 
 def wait_until_read(bootstrap: str, topic: str, group: str, seconds: float = 40.0) -> None:

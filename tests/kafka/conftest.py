@@ -31,6 +31,13 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
     return own or str(request.getfixturevalue("secured").broker.bootstrap)
 
 
+@pytest.fixture(params=["kafka-python", "confluent"])
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The clients that the connector can use, one after the other; commands take it too."""
+    monkeypatch.setenv("STREAM_LEIP_KAFKA_CLIENT", request.param)
+    return str(request.param)
+
+
 @pytest.fixture
 def broker() -> Iterator[LocalBroker]:
     """A broker for one test alone, which may stop and kill it."""

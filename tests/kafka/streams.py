@@ -38,9 +38,18 @@ def messages(names: list[str], scores: NDArray[Any], times: NDArray[Any]) -> Ite
 
 
 def expected(
-    bootstrap: str, topic: str, profile: SourceProfile, window: Any, **options: Any
+    bootstrap: str,
+    topic: str,
+    profile: SourceProfile,
+    window: Any,
+    *,
+    until: float | None = None,
+    **options: Any,
 ) -> list[Update]:
-    """The updates of a KeyedMonitor for each partition, fed its events in their order."""
+    """The updates of a KeyedMonitor for each partition, fed its events in their order.
+
+    Then, if asked, its time moves on so many seconds.
+    """
     found: list[Update] = []
     partitions: dict[int, list[Any]] = {}
     for record in read(bootstrap, topic):
@@ -50,7 +59,10 @@ def expected(
         names = [record.key.decode() for record in records]
         scores = np.array([msgspec.json.decode(record.value)["scores"] for record in records])
         times = np.array([record.timestamp for record in records]) / 1000.0
-        found += [update.to_dict() for update in keyed.update_many(names, scores, times)]
+        updates = keyed.update_many(names, scores, times)
+        if until is not None:
+            updates += keyed.advance(times.max() + until)
+        found += [update.to_dict() for update in updates]
     return in_order(found)
 
 

@@ -3,9 +3,14 @@
 from typing import Any
 
 import pytest
-from stream_leip_connectors.kafka.corruption import CorruptBatch, find_corrupt, is_corrupt
+from stream_leip_connectors.kafka.client import Client, ClientFailed
+from stream_leip_connectors.kafka.clients import make_client
+from stream_leip_connectors.kafka.clients.kafka_python_errors import is_corrupt
+from stream_leip_connectors.kafka.connection import Connection
+from stream_leip_connectors.kafka.corruption import CorruptBatch, find_corrupt
 from stream_leip_connectors.kafka.errors import BrokerError
 from stream_leip_connectors.kafka.local import LocalBroker
+from stream_leip_connectors.security import ClientName
 
 from tests.kafka.corrupting import batches, flip_a_byte, name_codec, segment
 
@@ -51,45 +56,38 @@ def spoilt_topics(broker: LocalBroker) -> None:
     broker.start()
 
 
-def read_past(bootstrap: str, topic: str) -> tuple[list[int], list[CorruptBatch]]:
-    """All offsets that can be read, and what was passed over; as a connector would do it."""
-    from kafka import KafkaConsumer, TopicPartition
-
-    def make() -> Any:
-        return KafkaConsumer(
-            bootstrap_servers=bootstrap, enable_auto_commit=False, retry_backoff_ms=10
-        )
-
-    where = TopicPartition(topic, 0)
+def read_past(client: Client, topic: str) -> tuple[list[int], list[CorruptBatch]]:
+    """All offsets that can be read, and what was passed over; as the connector does it."""
     seen: list[int] = []
     passed: list[CorruptBatch] = []
     position = 0
     while position < BATCHES * EACH:
-        consumer = make()
-        consumer.assign([where])
-        consumer.seek(where, position)
+        reader = client.reader()
+        reader.start(topic, {0: position})
         failure = None
         try:
             while position < BATCHES * EACH:
-                for records in consumer.poll(1000, max_records=2).values():
+                for records in reader.poll(1.0, 2).values():
                     seen += [record.offset for record in records]
                     position = records[-1].offset + 1
-        except Exception as error:
+        except ClientFailed as error:
             failure = error
-        consumer.close()
+        reader.close()
         if failure is not None:
-            assert is_corrupt(failure), failure
-            found = find_corrupt(make, {where: position})
+            assert failure.meaning == "corrupt"
+            found = find_corrupt(lambda: client.reader(committed=False), topic, {0: position})
             assert found
             passed += found
             position = found[0].last + 1
     return seen, passed
 
 
-def test_every_other_record_is_read(broker: LocalBroker) -> None:
+@pytest.mark.parametrize("name", ["kafka-python", "confluent"])
+def test_every_other_record_is_read(broker: LocalBroker, name: ClientName) -> None:
     spoilt_topics(broker)
+    client = make_client(name, Connection(broker.bootstrap))
     for topic, plan in SPOILT.items():
-        seen, passed = read_past(broker.bootstrap, topic)
+        seen, passed = read_past(client, topic)
         lost = [EACH * number + i for number in plan for i in range(EACH)]
         assert seen == [offset for offset in range(BATCHES * EACH) if offset not in lost], topic
         assert [offset for each in passed for offset in range(each.first, each.last + 1)] == lost

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream_leip_connectors.events import FLOAT32, JSON, Events, Fields
-from stream_leip_connectors.kafka.decoding import RecordDecoder
+from stream_leip_connectors.events import FLOAT32, JSON, Fields
+from stream_leip_connectors.kafka.decoding import Decoded, RecordDecoder
+from stream_leip_connectors.kafka.records import Records
 
 from stream_leip import InputError
 from tests.test_events import FIELDS, PROFILE, M, plain, slowly, some_lines
@@ -63,23 +64,43 @@ def slow(
     return row, time, key
 
 
-def check(events: Events, records: list[Given], *how: Any) -> None:
-    bad = dict(events.bad)
-    assert len(events.scores) == len(records)
+def check(decoded: Decoded, records: list[Given], *how: Any) -> None:
+    bad = dict(decoded.bad)
+    batch = decoded.batch
+    assert batch.n == len(records)
+    rows = dict(zip(batch.places.tolist(), range(len(batch.rows)), strict=True))
     for place, record in enumerate(records):
         wanted = slow(record, *how)
         if wanted is None:
             assert bad.pop(place)
-            assert np.isnan(events.scores[place]).all()
-            assert events.keys is None or events.keys[place] == ""
+            assert place not in rows
+            check_key(decoded, place, record, *how)
             continue
         assert place not in bad, (record, bad[place])
-        np.testing.assert_allclose(events.scores[place], wanted[0], rtol=1e-12)
-        if events.times is not None:
-            assert events.times[place] == wanted[1]
-        if events.keys is not None:
-            assert events.keys[place] == wanted[2]
+        row = rows.pop(place)
+        np.testing.assert_allclose(batch.rows[row], PROFILE.rows([wanted[0]])[0], rtol=1e-6)
+        if batch.times is not None:
+            assert batch.times[row] == wanted[1]
+        if decoded.keys is not None:
+            assert decoded.keys[place] == wanted[2]
     assert not bad
+    assert not rows
+
+
+def check_key(decoded: Decoded, place: int, record: Given, fields: Fields, *_: Any) -> None:
+    """The key of a bad event, where that is the message's."""
+    if decoded.keys is None:
+        assert not decoded.keyless
+        return
+    if fields.key is None:
+        try:
+            key = record.key.decode()  # type: ignore[union-attr]
+        except (AttributeError, UnicodeDecodeError):
+            assert place in decoded.keyless
+        else:
+            assert decoded.keys[place] == key
+            assert place not in decoded.keyless
+    assert place in decoded.keyless or decoded.keys[place] or record.key == b""
 
 
 shares = st.lists(st.integers(0, 9), min_size=M, max_size=M).filter(any)
@@ -113,7 +134,7 @@ records = st.builds(
 
 @settings(max_examples=250)
 @given(
-    st.lists(records, max_size=8),
+    st.lists(records, min_size=1, max_size=8),
     st.sampled_from([FIELDS, Fields(), Fields(time="time"), Fields(key="key")]),
     st.booleans(),
     st.booleans(),
@@ -123,16 +144,21 @@ def test_any_records_decode_as_the_slow_way_says(
     given_: list[Given], fields: Fields, key: bool, time: bool, kind: str
 ) -> None:
     decoder = RecordDecoder(PROFILE, fields, message_key=key, message_time=time, content_type=kind)
-    events = decoder.decode(given_)
+    events = decoder.decode(Records.of(given_))
     assert (events.keys is not None) == (key or fields.key is not None)
-    assert (events.times is not None) == (time or fields.time is not None)
+    assert (events.batch.times is not None) == (time or fields.time is not None)
+    keys, batch = events.known()
+    if keys is not None:
+        assert batch.n == len(keys) == len(given_) - len(events.keyless)
+        all_keys = events.keys or []
+        assert [keys[i] for i in batch.places] == [all_keys[i] for i in events.batch.places]
     check(events, given_, fields, key, time, kind)
 
 
-def test_rows_of_float32_stay_float32() -> None:
-    raw = np.array([0.5, 0.25, 0.25], "<f4").tobytes()
-    events = RecordDecoder(PROFILE).decode([Given(raw, headers=RAW)] * 3)
-    assert events.scores.dtype == np.float32
+def test_rows_of_float32() -> None:
+    raw = np.array([0.5, 0.25, 0.25], "<f4")
+    events = RecordDecoder(PROFILE).decode(Records.of([Given(raw.tobytes(), headers=RAW)] * 3))
+    np.testing.assert_array_equal(events.batch.rows, PROFILE.rows(np.stack([raw] * 3)))
     assert not events.bad
 
 
@@ -140,7 +166,7 @@ def test_a_nan_that_signals() -> None:
     raw = bytes.fromhex("0100807f") + np.array([0.5, 0.5], "<f4").tobytes()
     good = Given(plain({"scores": [0.5, 0.5, 0.0]}))
     for records in ([Given(raw, headers=RAW)], [good, Given(raw, headers=RAW)]):
-        (bad,) = RecordDecoder(PROFILE).decode(records).bad
+        (bad,) = RecordDecoder(PROFILE).decode(Records.of(records)).bad
         assert bad == (
             len(records) - 1,
             "the score of class 'c0' is nan; drop the row, or mend the classifier",
@@ -148,8 +174,8 @@ def test_a_nan_that_signals() -> None:
 
 
 def test_an_empty_poll() -> None:
-    events = RecordDecoder(PROFILE).decode([])
-    assert events.scores.shape == (0, M)
+    events = RecordDecoder(PROFILE).decode(Records("predictions", 0, [], [], [], []))
+    assert events.batch.rows.shape == (0, M)
     assert (events.keys, events.bad) == ([], [])
 
 
@@ -171,7 +197,7 @@ def test_an_empty_poll() -> None:
 )
 def test_reasons(record: Given, reason: str) -> None:
     good = Given(plain({"scores": [0.5, 0.5, 0.0]}))
-    events = RecordDecoder(PROFILE).decode([good, record, good])
+    events = RecordDecoder(PROFILE).decode(Records.of([good, record, good]))
     assert [place for place, _ in events.bad] == [1]
     assert events.bad[0][1].startswith(reason)
 
@@ -194,7 +220,7 @@ def test_100_000_fuzzed_records_among_good_ones() -> None:
     seen = 0
     for begin in range(0, len(lines), 10_000):
         batch = [Given(lines[i], offset=int(i)) for i in order[begin : begin + 10_000]]
-        events = decoder.decode(batch)
+        events = decoder.decode(Records.of(batch))
         seen += len(events.bad)
         check(events, batch, Fields(), True, True, JSON)
     assert 80_000 < seen < 100_000

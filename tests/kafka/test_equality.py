@@ -32,6 +32,7 @@ WINDOWS: list[Any] = [
 ]
 
 
+@pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_equality(bootstrap: str, new_topic: NewTopic, window: Any) -> None:
     topic = new_topic(4)

@@ -14,6 +14,7 @@ from stream_leip_connectors.kafka.live import LivePrior
 from stream_leip_connectors.kafka.local import LocalBroker
 
 from stream_leip import InputError, KeyedMonitor, Monitor, Tumbling, Update
+from tests.kafka.corrupting import batches, flip_a_byte, segment
 from tests.kafka.topics import write
 from tests.strategies import make_profile
 
@@ -168,6 +169,29 @@ def test_a_broker_that_goes_and_comes_back(broker: LocalBroker) -> None:
         send(broker.bootstrap, "priors", [second])
         until(lambda: live.age("b") is not None)
         assert live.refused == 0
+
+
+def test_a_batch_that_cannot_be_read_is_passed_over(broker: LocalBroker) -> None:
+    from kafka import KafkaAdminClient
+    from kafka.admin import NewTopic
+
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.create_topics([NewTopic("priors", 1, 1)])
+    admin.close()
+    updates = some_updates(["a", "b", "c"])
+    for update in updates:
+        send(broker.bootstrap, "priors", [update])
+    broker.stop()
+    file = segment(broker.folder, "priors")
+    data = bytearray(file.read_bytes())
+    flip_a_byte(data, batches(bytes(data))[1])
+    file.write_bytes(data)
+    broker.start()
+    with LivePrior(PROFILE, broker.bootstrap, "priors") as live:
+        until(lambda: live.age("c") is not None)
+        assert live.keys == ["a", "c"]
+        assert live.error is None
+        np.testing.assert_array_equal(live.prior("b"), PROFILE.soft_prior)
 
 
 def test_nobody_there() -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stream_leip_connectors.config import KafkaSettings, WrongUsage, load
+from stream_leip_connectors.config import KafkaSettings, WrongUsage
 from stream_leip_connectors.kafka import KafkaMonitor
+from stream_leip_connectors.loading import load
 
-from stream_leip import Adaptive, Tumbling
+from stream_leip import Adaptive, Monitor, Tumbling
 from tests.commands import run
 from tests.kafka.certificates import PASSWORD, Secured
 from tests.kafka.streams import Running, settings
@@ -60,6 +61,27 @@ def test_a_port_and_notices(bootstrap: str, new_topic: Any) -> None:
     assert value(found, "prior", **{"key": "shop", "class": "c2"}) == pytest.approx(0.65, abs=0.1)
     assert (value(found, "commit_seconds_count") or 0) >= 1
     assert value(found, "restore_seconds_count") == 1
+
+
+@pytest.mark.needs_kafka
+def test_a_notice_is_not_repeated_after_a_restart(bootstrap: str, new_topic: Any) -> None:
+    topic = new_topic(1)
+    stream = [*events([0.5, 0.3, 0.2], 2000, 0), *events([0.05, 0.3, 0.65], 3000, 1)]
+    alone = Monitor(PROFILE, Adaptive(every=500))
+    rows = np.array([json.loads(each["value"])["scores"] for each in stream])
+    updates = alone.update_many(rows)
+    raised = next(update.last for update in updates if (update.alarm or {}).get("raised"))
+    assert raised is not None
+    parts = [stream[: raised + 10], stream[raised + 10 :]]
+    with receiving() as receiver:
+        given = settings(bootstrap, topic, notify_url=receiver.url)
+        for part in parts:
+            write(bootstrap, topic, part)
+            monitor = KafkaMonitor(PROFILE, given, Adaptive(every=500))
+            with Running(monitor) as running:
+                running.until(lambda: monitor.total.events >= len(part))  # noqa: B023
+        # The second process knows what the first told, and so that it settled.
+        assert [body["kind"] for body in receiver.bodies] == ["raised", "settled"]
 
 
 @pytest.mark.needs_kafka

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from stream_leip_connectors.kafka import KafkaMonitor, LocalBroker
+from stream_leip_connectors.kafka import worker as working
 from stream_leip_connectors.kafka.errors import (
-    BrokerError,
     FencedError,
+    NobodyThere,
     RetentionLoss,
     StateError,
     TopicsError,
 )
 
-from stream_leip import Adaptive, Sliding, Tumbling
+from benchmarks.chaos_worker import wait_until_read
+from stream_leip import Adaptive, InputError, Sliding, Tumbling
 from tests.commands import COMMAND, run
 from tests.kafka.conftest import NewTopic
 from tests.kafka.streams import (
@@ -34,7 +38,7 @@ from tests.kafka.topics import read, write
 from tests.strategies import make_profile
 from tests.streams import PROFILE
 
-pytestmark = pytest.mark.needs_kafka
+pytestmark = [pytest.mark.needs_kafka, pytest.mark.usefixtures("client")]
 
 WINDOW = Sliding(count=100, every=50)
 
@@ -89,6 +93,20 @@ def test_partitions_move_when_processes_come_and_go(
     check(bootstrap, topic)
 
 
+def test_partitions_are_paused_while_work_piles_up(
+    bootstrap: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working, "_TURN", 0.0)  # a piece of work, and then the next poll
+    topic = new_topic(4)
+    first, second = (KafkaMonitor(PROFILE, settings(bootstrap, topic), WINDOW) for _ in range(2))
+    feed(bootstrap, topic, 6000)
+    with Running(first) as one, Running(second):
+        feed(bootstrap, topic, 6000, seed=1)
+        one.until(lambda: first.total.events + second.total.events >= 12_000)
+    assert sum(each.worker.pauses for each in (first, second) if each.worker) > 0
+    check(bootstrap, topic)
+
+
 def test_an_instance_that_comes_back_gets_its_partitions(
     bootstrap: str, new_topic: NewTopic
 ) -> None:
@@ -114,6 +132,33 @@ def test_who_takes_anothers_name_ends_it(bootstrap: str, new_topic: NewTopic) ->
             two.until(lambda: second.total.events >= 2000)
             feed(bootstrap, topic, seed=2)
             two.until(lambda: second.total.events >= 4000)
+    check(bootstrap, topic)
+
+
+def test_a_name_that_nobody_else_has_is_kept(
+    bootstrap: str, new_topic: NewTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = new_topic(2)
+    given = settings(bootstrap, topic, instance="one")
+    monitor = KafkaMonitor(PROFILE, given, WINDOW)
+    with Running(monitor) as one:
+        feed(bootstrap, topic)
+        one.until(lambda: monitor.total.events >= 2000)
+        # The broker now knows the name with another member's id, as after a restart in between.
+        other = KafkaConsumer(
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=given.group,
+            group_instance_id="one",
+            partition_assignment_strategy=[CooperativeStickyAssignor()],
+            enable_auto_commit=False,
+        )
+        while not other.assignment():
+            other.poll(100)
+        other.close()
+        feed(bootstrap, topic, seed=1)
+        one.until(lambda: monitor.total.events >= 4000)
+    assert "has a member named 'one' already; joining anew" in caplog.text
     check(bootstrap, topic)
 
 
@@ -231,11 +276,7 @@ def test_a_signal_ends_it_in_order(
     topic = new_topic(2)
     feed(bootstrap, topic)
     process = worker(bootstrap, topic, tmp_path)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "restored partitions [0, 1]" in line:
-            break
-    time.sleep(0.3)
+    wait_until_read(bootstrap, topic, f"{topic}-group")
     began = time.monotonic()
     os.kill(process.pid, number)
     said = process.communicate(timeout=20)[1]
@@ -266,6 +307,39 @@ def test_the_broker_goes_and_comes_back(
 
 
 def test_a_broker_that_was_never_there(tmp_path: Path) -> None:
-    given = settings("127.0.0.1:1", "t")
-    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
+    given = settings("127.0.0.1:1", "t", wait=0.0)
+    with pytest.raises(NobodyThere, match=r"127\.0\.0\.1:1"):
         KafkaMonitor(PROFILE, given).run()
+
+
+@pytest.mark.slow
+def test_a_broker_that_comes_later(broker: LocalBroker, caplog: pytest.LogCaptureFixture) -> None:
+    from benchmarks.chaos_worker import create
+
+    create(broker.bootstrap, "t", 2)
+    feed(broker.bootstrap, "t")
+    broker.stop()
+    monitor = KafkaMonitor(PROFILE, settings(broker.bootstrap, "t"), WINDOW)
+    with caplog.at_level("WARNING", "stream_leip.kafka"), Running(monitor) as one:
+        one.until(lambda: "nobody listens there" in caplog.text)
+        broker.start()
+        one.until(lambda: monitor.total.events >= 2000)
+    assert "Kafka is back after" in caplog.text
+    check(broker.bootstrap, "t")
+
+
+def test_windows_of_idle_keys_are_closed(bootstrap: str, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    window = Tumbling(seconds=1.0, lateness=1.0)
+    feed(bootstrap, topic)
+    monitor = KafkaMonitor(PROFILE, settings(bootstrap, topic, idle=5.0), window)
+    wanted = expected(bootstrap, topic, PROFILE, window, until=100.0)
+    with Running(monitor) as one:
+        one.until(lambda: monitor.total.updates >= len(wanted))
+    watched(bootstrap, topic, 0, window, idle=5.0)
+    assert differences(written(bootstrap, f"{topic}-priors"), wanted) == []
+
+
+def test_idle_needs_windows_by_time() -> None:
+    with pytest.raises(InputError, match=r"idle: 5 s, but windows by count"):
+        KafkaMonitor(PROFILE, settings("127.0.0.1:1", "t", idle=5.0), WINDOW)

@@ -3,8 +3,10 @@
 import logging
 
 import pytest
-from stream_leip_connectors.kafka.connection import ClientFailed, Connection, translated
-from stream_leip_connectors.kafka.outage import Outage
+from stream_leip_connectors.kafka.client import ClientFailed
+from stream_leip_connectors.kafka.clients.kafka_python_errors import translated
+from stream_leip_connectors.kafka.connection import Connection
+from stream_leip_connectors.kafka.outage import Displacement, Outage
 
 
 def test_said_once_then_every_minute_and_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -28,6 +30,18 @@ def test_said_once_then_every_minute_and_when_it_is_over(caplog: pytest.LogCaptu
     assert pauses[:4] == [0.1, 0.2, 0.4, 0.8]
     assert pauses == sorted(pauses)
     assert max(pauses) == 5.0
+
+
+def test_displaced_twice_without_a_commit_is_fenced() -> None:
+    now = [0.0]
+    displacement = Displacement("one", lambda: now[0])
+    assert not displacement.again()
+    displacement.over()
+    assert not displacement.again()
+    now[0] = 299.0
+    assert displacement.again()
+    now[0] = 600.0
+    assert not displacement.again()
 
 
 @pytest.mark.parametrize(

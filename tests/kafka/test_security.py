@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 from pydantic import SecretStr, ValidationError
 from stream_leip_connectors.events import encode_update
+from stream_leip_connectors.kafka.clients import make_client
+from stream_leip_connectors.kafka.clients.confluent_reaching import check_reach as reach
+from stream_leip_connectors.kafka.connection import Connection
 from stream_leip_connectors.kafka.errors import BrokerError
 from stream_leip_connectors.kafka.listeners import MECHANISMS, Listeners
 from stream_leip_connectors.kafka.live import LivePrior
 from stream_leip_connectors.kafka.local import LocalBroker
 from stream_leip_connectors.kafka.reaching import check_reach
-from stream_leip_connectors.security import Security
+from stream_leip_connectors.security import ClientName, Security
 
 from stream_leip import InputError, Monitor, Tumbling
 from tests.kafka.certificates import PASSWORD, Secured
@@ -92,6 +95,29 @@ def test_a_round_trip_with_certificates(secured: Secured) -> None:
         assert live.update() == json.loads(encode_update(update))
 
 
+@pytest.mark.needs_kafka
+@pytest.mark.parametrize("listener", ["sasl", "sasl_tls", "tls"])
+def test_a_round_trip_by_confluent(secured: Secured, listener: str) -> None:
+    security = with_certificate(secured) if listener == "tls" else with_password(secured)
+    if listener == "sasl_tls":
+        authority = secured.authority.file
+        security = with_password(secured, security_protocol="SASL_SSL", ca_file=authority)
+    address = secured.broker.address(listener)
+    client = make_client("confluent", Connection(address, security.client_options("confluent")))
+    client.check_reach()
+    admin = client.admin()
+    admin.create(f"confluent-{listener}", 1, {})
+    assert admin.partitions([f"confluent-{listener}", "nowhere"]) == {f"confluent-{listener}": 1}
+    admin.close()
+    write(secured.broker.bootstrap, f"confluent-{listener}", [{"value": b"hello"}])
+    reader = client.reader()
+    reader.start(f"confluent-{listener}", {0: 0})
+    while reader.position(0) < 1:
+        for records in reader.poll(1.0).values():
+            assert records.values == [b"hello"]
+    reader.close()
+
+
 def wrong(secured: Secured, case: str) -> tuple[str, Security]:
     stranger = secured.stranger
     return {
@@ -107,6 +133,7 @@ def wrong(secured: Secured, case: str) -> tuple[str, Security]:
 
 
 @pytest.mark.needs_kafka
+@pytest.mark.parametrize("client", ["kafka-python", "confluent"])
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
@@ -121,13 +148,22 @@ def wrong(secured: Secured, case: str) -> tuple[str, Security]:
     ],
 )
 def test_one_clear_error(
-    secured: Secured, case: str, reason: str, caplog: pytest.LogCaptureFixture
+    secured: Secured,
+    case: str,
+    reason: str,
+    client: ClientName,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     listener, security = wrong(secured, case)
     address = secured.broker.address(listener)
     caplog.set_level(logging.WARNING)
+    options = security.client_options(client)
+    tries = {
+        "kafka-python": lambda: check_reach(address, options, timeout=1.5),
+        "confluent": lambda: reach(Connection(address, options), timeout=1.5),
+    }
     with pytest.raises(BrokerError) as caught:
-        check_reach(address, security.client_options(), timeout=1.5)
+        tries[client]()
     assert str(caught.value).startswith(f"{address} cannot be reached: ")
     assert reason in str(caught.value)
     assert "sesame" not in str(caught.value) + caplog.text

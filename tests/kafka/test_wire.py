@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from stream_leip_connectors.events import FLOAT32, encode_update
 from stream_leip_connectors.kafka.decoding import RecordDecoder
+from stream_leip_connectors.kafka.records import Records
 
 from stream_leip import Monitor, Tumbling
 from tests.kafka.topics import read, write
@@ -30,11 +31,11 @@ def test_events_of_both_kinds(bootstrap: str, new_topic: Any, codec: str | None)
         for i, row in enumerate(rows)
     ]
     write(bootstrap, topic, messages, compression_type=codec)
-    events = RecordDecoder(PROFILE).decode(read(bootstrap, topic))
+    events = RecordDecoder(PROFILE).decode(Records.of(read(bootstrap, topic)))
     assert not events.bad
-    np.testing.assert_allclose(events.scores, rows, rtol=1e-12)
+    np.testing.assert_allclose(events.batch.rows, PROFILE.rows(rows), rtol=1e-6)
     assert events.keys == [f"k{i % 7}" for i in range(200)]
-    np.testing.assert_array_equal(events.times, 1.7e9 + np.arange(200) / 1000)
+    np.testing.assert_array_equal(events.batch.times, 1.7e9 + np.arange(200) / 1000)
 
 
 def test_an_update_is_read_as_its_schema_says(bootstrap: str, new_topic: Any) -> None:

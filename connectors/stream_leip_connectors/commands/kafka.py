@@ -1,79 +1,32 @@
-"""stream-leip kafka run, and reset."""
+"""stream-leip kafka: run, check, reset and demo."""
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from stream_leip import SourceProfile
-from stream_leip_connectors.commands.options import ConfigFile, option, settings_of
-from stream_leip_connectors.config import KafkaSettings, MonitorSettings, load
-from stream_leip_connectors.console import say
+from stream_leip_connectors.commands import kafka_options as options
+from stream_leip_connectors.commands.kafka_demo import demo
+from stream_leip_connectors.commands.options import ConfigFile, LogFormat, settings_of, takes
+from stream_leip_connectors.config import KafkaSettings, LogSettings, MonitorSettings, WrongUsage
+from stream_leip_connectors.console import out, say
+from stream_leip_connectors.loading import load
+from stream_leip_connectors.logs import log_to_stderr
 from stream_leip_connectors.stopping import stopping
 from stream_leip_connectors.window_text import parse_window
 
+log = logging.getLogger("stream_leip.kafka")
 app = typer.Typer(no_args_is_help=True, help="Watch a topic of predictions on Apache Kafka.")
-
-Profile = Annotated[Path | None, option(MonitorSettings, "profile", "--profile v7.json")]
-Window = Annotated[str | None, option(MonitorSettings, "window", "--window 'tumbling 1000'")]
-EstimatorName = Annotated[str | None, option(MonitorSettings, "estimator", "--estimator EM")]
-Level = Annotated[float | None, option(MonitorSettings, "level", "--level 0.99")]
-Alarm = Annotated[str | None, option(MonitorSettings, "alarm", "--alarm 0.01")]
-MaxRows = Annotated[int | None, option(MonitorSettings, "max_rows", "--max-rows 100000")]
-TopK = Annotated[int | None, option(MonitorSettings, "top_k", "--top-k 20")]
-MaxKeys = Annotated[int | None, option(MonitorSettings, "max_keys", "--max-keys 10000")]
-Bootstrap = Annotated[str | None, option(KafkaSettings, "bootstrap", "--bootstrap a:9092,b:9092")]
-Input = Annotated[str | None, option(KafkaSettings, "input", "--input predictions")]
-Updates = Annotated[str | None, option(KafkaSettings, "updates", "--updates priors")]
-Group = Annotated[str | None, option(KafkaSettings, "group", "--group fraud-priors")]
-Letters = Annotated[str | None, option(KafkaSettings, "dead_letters", "--dead-letters bad")]
-Changelog = Annotated[str | None, option(KafkaSettings, "changelog")]
-CreateTopics = Annotated[
-    bool | None, typer.Option("--create-topics", help=KafkaSettings.help("create_topics"))
-]
-Instance = Annotated[str | None, option(KafkaSettings, "instance", "--instance worker-1")]
-Assignment = Annotated[str | None, option(KafkaSettings, "assignment", "--assignment eager")]
-Start = Annotated[str | None, option(KafkaSettings, "start", "--start latest")]
-OnLoss = Annotated[
-    str | None, option(KafkaSettings, "on_retention_loss", "--on-retention-loss continue")
-]
-CommitEvery = Annotated[float | None, option(KafkaSettings, "commit_every", "--commit-every 5")]
-Session = Annotated[float | None, option(KafkaSettings, "session_timeout", "--session-timeout 10")]
-Transaction = Annotated[float | None, option(KafkaSettings, "transaction_timeout")]
-Scores = Annotated[str | None, option(KafkaSettings, "scores", "--scores probs")]
-Key = Annotated[str | None, option(KafkaSettings, "key", "--key shop")]
-Time = Annotated[str | None, option(KafkaSettings, "time", "--time created_at")]
-ContentType = Annotated[str | None, option(KafkaSettings, "content_type", "--content-type float32")]
-Protocol = Annotated[
-    str | None, option(KafkaSettings, "security_protocol", "--security-protocol SASL_SSL")
-]
-Mechanism = Annotated[
-    str | None, option(KafkaSettings, "sasl_mechanism", "--sasl-mechanism SCRAM-SHA-256")
-]
-Username = Annotated[str | None, option(KafkaSettings, "username", "--username alice")]
-PasswordFile = Annotated[Path | None, option(KafkaSettings, "password_file")]
-CaFile = Annotated[Path | None, option(KafkaSettings, "ca_file", "--ca-file ca.pem")]
-CertificateFile = Annotated[Path | None, option(KafkaSettings, "certificate_file")]
-KeyFile = Annotated[Path | None, option(KafkaSettings, "key_file")]
-MetricsPort = Annotated[int | None, option(KafkaSettings, "metrics_port", "--metrics-port 9400")]
-MetricsHost = Annotated[str | None, option(KafkaSettings, "metrics_host")]
-NotifyUrl = Annotated[str | None, option(KafkaSettings, "notify_url")]
+app.command()(demo)
 
 
 @app.command()
+@takes(options.MONITOR | options.TOPICS | options.WORKING | options.SECURITY | options.OPERATING)
 def run(
-    profile: Profile = None,
-    bootstrap: Bootstrap = None,
-    input: Input = None,
-    updates: Updates = None,
-    window: Window = None,
-    estimator: EstimatorName = None,
-    level: Level = None,
-    alarm: Alarm = None,
-    group: Group = None,
-    instance: Instance = None,
-    create_topics: CreateTopics = None,
+    flags: dict[str, Any],
+    log_format: LogFormat = None,
     adopt: Annotated[
         bool,
         typer.Option(
@@ -82,31 +35,6 @@ def run(
             "last update, and start clean.",
         ),
     ] = False,
-    dead_letters: Letters = None,
-    changelog: Changelog = None,
-    key: Key = None,
-    time: Time = None,
-    scores: Scores = None,
-    content_type: ContentType = None,
-    start: Start = None,
-    on_retention_loss: OnLoss = None,
-    assignment: Assignment = None,
-    commit_every: CommitEvery = None,
-    session_timeout: Session = None,
-    transaction_timeout: Transaction = None,
-    max_rows: MaxRows = None,
-    top_k: TopK = None,
-    max_keys: MaxKeys = None,
-    security_protocol: Protocol = None,
-    sasl_mechanism: Mechanism = None,
-    username: Username = None,
-    password_file: PasswordFile = None,
-    ca_file: CaFile = None,
-    certificate_file: CertificateFile = None,
-    key_file: KeyFile = None,
-    metrics_port: MetricsPort = None,
-    metrics_host: MetricsHost = None,
-    notify_url: NotifyUrl = None,
     config: ConfigFile = None,
 ) -> None:
     """Watch a topic: an update for each key, to another topic, whenever a window ends.
@@ -117,45 +45,67 @@ def run(
 
     Example: stream-leip kafka run --profile p.json --input predictions --create-topics
     """
-    flags = dict(locals())
+    flags |= _profiles(flags["profile"])
     taken = load(MonitorSettings, settings_of(MonitorSettings, flags), config).values
     io = load(KafkaSettings, settings_of(KafkaSettings, flags), config).values
     from stream_leip_connectors.kafka.monitor import KafkaMonitor  # noqa: PLC0415
 
-    _log_to_people()
+    log_to_stderr(load(LogSettings, {"format": log_format}, config).values.format)
     monitor = KafkaMonitor(
-        SourceProfile.load(taken.profile),
+        {name: SourceProfile.load(path) for name, path in io.models.items()}
+        or SourceProfile.load(taken.profile),
         io,
         parse_window(taken.window),
         taken.estimator,
         adopt=adopt,
-        level=taken.level,
-        alarm=None if taken.alarm == "off" else taken.alarm,
-        max_rows=taken.max_rows,
-        top_k=taken.top_k,
-        max_keys=taken.max_keys,
+        **taken.options(),
     )
     with stopping(monitor.stop):
         monitor.run()
-    say(str(monitor.total))
+    log.info("ended: %s", monitor.total)
+
+
+def _profiles(given: list[str] | None) -> dict[str, Any]:
+    """One profile, or a path for each model."""
+    split = [each.rpartition("=") for each in given or ()]
+    models = {name: Path(path) for name, sign, path in split if sign}
+    if not models and len(split) < 2:
+        return {"profile": Path(split[0][2]) if split else None}
+    if len(models) < len(split):
+        raise WrongUsage(
+            f"--profile: {', '.join(given or ())}; several models need a name each, as in "
+            "--profile v7=v7.json --profile v8=v8.json"
+        )
+    return {"profile": None, "models": models}
 
 
 @app.command()
+@takes(options.TOPICS | options.SECURITY)
+def check(flags: dict[str, Any], config: ConfigFile = None) -> None:
+    """Reach the brokers, and say what a run with these settings would miss there.
+
+    Topics, their partitions and clean-up, rights, transactions and codecs: a line for each, with
+    the remedy. Nothing is made or written. Exit code 1 if something is wrong.
+
+    Example: stream-leip kafka check --bootstrap localhost:9092 --input predictions
+    """
+    io = load(KafkaSettings, settings_of(KafkaSettings, flags), config).values
+    from stream_leip_connectors.kafka.checking import check  # noqa: PLC0415
+
+    wrong = 0
+    for finding in check(io):
+        out.print(str(finding), markup=False, soft_wrap=True)
+        wrong += not finding.fine
+    if wrong:
+        say(f"{wrong} of these to mend")
+        raise typer.Exit(1)
+
+
+@app.command()
+@takes(options.TOPICS | options.SECURITY)
 def reset(
-    bootstrap: Bootstrap = None,
-    input: Input = None,
-    updates: Updates = None,
-    group: Group = None,
-    dead_letters: Letters = None,
-    changelog: Changelog = None,
+    flags: dict[str, Any],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    security_protocol: Protocol = None,
-    sasl_mechanism: Mechanism = None,
-    username: Username = None,
-    password_file: PasswordFile = None,
-    ca_file: CaFile = None,
-    certificate_file: CertificateFile = None,
-    key_file: KeyFile = None,
     config: ConfigFile = None,
 ) -> None:
     """Forget the state and the offsets of a group: the next run begins anew.
@@ -164,7 +114,7 @@ def reset(
 
     Example: stream-leip kafka reset --group stream-leip --yes
     """
-    io = load(KafkaSettings, settings_of(KafkaSettings, dict(locals())), config).values
+    io = load(KafkaSettings, settings_of(KafkaSettings, flags), config).values
     from stream_leip_connectors.kafka.monitor import reset  # noqa: PLC0415
 
     what = f"the offsets of group {io.group!r} and its state in {io.changelog_topic!r}"
@@ -172,9 +122,3 @@ def reset(
         typer.confirm(f"Forget {what}?", abort=True, err=True)
     reset(io)
     say(f"forgot {what}")
-
-
-def _log_to_people() -> None:
-    """Our lines to stderr; the client's own would say the same, many times."""
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -17,7 +17,7 @@ from stream_leip import SnapshotError, SourceProfile, binary
 from stream_leip.chunk import Chunk
 from stream_leip_connectors.kafka.client import MOST_BYTES
 from stream_leip_connectors.kafka.errors import StateError
-from stream_leip_connectors.kafka.records import Message, Record
+from stream_leip_connectors.kafka.records import Message, Records
 
 VERSION = 1
 # Of a value; its key, and what the client puts around both, come on top.
@@ -31,9 +31,10 @@ class Place(NamedTuple):
     Parameters
     ----------
     kind
-        "head", "profile", "key" (small state) or "rows" (a chunk).
+        "head", "profile", "note", "told", "key" (small state) or "rows" (a chunk).
     key, holder, first
-        Whose: the stream's key; of a chunk, who holds its rows, and its first event number.
+        Whose: the stream's key, or of head and profile the model's name, where there are several;
+        of a chunk, who holds its rows, and its first event number.
     """
 
     kind: str
@@ -61,6 +62,12 @@ class Head:
         their last event.
     counts
         What came so far: events, bad, late, updates, lost, expired.
+    time
+        The latest time of an event; None before the first.
+    advanced
+        The time that all keys were advanced to; None if they never were.
+    records
+        How many records the state has, this one included; None if that was not counted.
     """
 
     offset: int
@@ -71,6 +78,9 @@ class Head:
     settings: dict[str, Any]
     turn: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    time: float | None = None
+    advanced: float | None = None
+    records: int | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,11 @@ def profile_bytes(profile: SourceProfile) -> bytes:
     return binary.encode("profile", VERSION, {"json": packed}, {})
 
 
+def note_bytes(fields: dict[str, Any]) -> bytes:
+    """What a task notes for itself, to be written."""
+    return binary.encode("note", VERSION, fields, {})
+
+
 class Log:
     """What is to be written to a changelog, and what is in it.
 
@@ -105,11 +120,21 @@ class Log:
     ----------
     parts
         How many records each place has.
+    repairs
+        Records to write again, or to take back, whatever else happens.
     """
 
-    def __init__(self, parts: Mapping[Place, int] | None = None) -> None:
+    def __init__(
+        self,
+        parts: Mapping[Place, int] | None = None,
+        repairs: Mapping[bytes, bytes | None] | None = None,
+    ) -> None:
         self._parts = dict(parts or {})
-        self._pending: dict[bytes, bytes | None] = {}
+        self._pending = dict(repairs or {})
+
+    def __len__(self) -> int:
+        """How many records are in it, once all is written."""
+        return sum(self._parts.values())
 
     def __contains__(self, place: object) -> bool:
         return place in self._parts
@@ -119,7 +144,9 @@ class Log:
         parts = -(-len(data) // PART) or 1
         for part in range(parts):
             framed = _FRAME.pack(part, parts) + data[part * PART : (part + 1) * PART]
-            self._pending[_record_key(place, part)] = framed
+            key = _record_key(place, part)
+            self._pending.pop(key, None)  # what is put last is written last: the head
+            self._pending[key] = framed
         for part in range(parts, self._parts.get(place, 0)):
             self._pending[_record_key(place, part)] = None
         self._parts[place] = parts
@@ -142,27 +169,46 @@ class Log:
 
 
 class Held:
-    """What a changelog's partition holds, as it is read."""
+    """What a changelog's partition holds, as it is read.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    torn
+        Whether a commit may be there in part, as without transactions. The head is its last record:
+        what comes after the last head counts for nothing, and is to be written over.
+    """
+
+    def __init__(self, *, torn: bool = False) -> None:
         self._values: dict[bytes, bytes] = {}
+        self._torn = torn
+        self._open: dict[bytes, bytes | None] = {}
         self.records = 0
         self.bytes = 0
 
-    def take(self, records: list[Record]) -> None:
+    def take(self, records: Records) -> None:
         """Take records in their order."""
         self.records += len(records)
-        for record in records:
-            if record.key is None:
+        for offset, key, value in zip(records.offsets, records.keys, records.values, strict=True):
+            if key is None:
                 raise StateError(
-                    f"{record.topic}, partition {record.partition}, offset {record.offset}: a "
+                    f"{records.topic}, partition {records.partition}, offset {offset}: a "
                     "record without a key is none of stream-leip; name another changelog topic"
                 )
-            if record.value is None:
-                self._values.pop(record.key, None)
+            self.bytes += len(value or b"")
+            if self._torn:
+                self._open[key] = value
+                if key == _HEAD:
+                    for each, held in self._open.items():
+                        self._put(each, held)
+                    self._open.clear()
             else:
-                self.bytes += len(record.value)
-                self._values[record.key] = record.value
+                self._put(key, value)
+
+    def _put(self, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = value
 
     def contents(self) -> "Contents":
         """All places with their bytes; SnapshotError if some are not whole."""
@@ -170,7 +216,11 @@ class Held:
         for key, value in self._values.items():
             place, part = _read_key(key)
             found.setdefault(place, {})[part] = value
-        return Contents({place: _whole(place, parts) for place, parts in found.items()})
+        for key in self._open:
+            _read_key(key)  # of something else, it must not be written over
+        whole = {place: _whole(place, parts) for place, parts in found.items()}
+        repairs = {key: self._values.get(key) for key in self._open}
+        return Contents(whole, repairs, len(self._values) if self._torn else None)
 
 
 class Contents:
@@ -180,30 +230,75 @@ class Contents:
     ----------
     data
         By place.
+    repairs
+        Records that a commit in part wrote over, as they should be.
+    records
+        How many there are, if that is to be what the head says.
     """
 
-    def __init__(self, data: dict[Place, bytes]) -> None:
+    def __init__(
+        self,
+        data: dict[Place, bytes],
+        repairs: Mapping[bytes, bytes | None] | None = None,
+        records: int | None = None,
+    ) -> None:
         self._data = data
+        self.repairs = repairs or {}
+        self._records = records
 
     def __len__(self) -> int:
         return len(self._data)
 
     def log(self) -> Log:
         """To write on from here."""
-        return Log({place: -(-len(data) // PART) or 1 for place, data in self._data.items()})
+        parts = {place: -(-len(data) // PART) or 1 for place, data in self._data.items()}
+        return Log(parts, self.repairs)
 
-    def head(self) -> Head | None:
+    def of(self, model: str) -> "Contents":
+        """What is of one model, where there are several."""
+        return Contents(
+            {
+                place: data
+                for place, data in self._data.items()
+                if place.key == model or place.key.startswith(f"{model}:")
+            }
+        )
+
+    def head(self, model: str = "") -> Head | None:
         """The head; None where nothing was written yet."""
-        data = self._data.get(Place("head"))
-        return None if data is None else Head(**binary.decode(data, "head", VERSION)[0])
+        data = self._data.get(Place("head", model))
+        if data is None:
+            return None
+        head = Head(**binary.decode(data, "head", VERSION)[0])
+        there = self._records
+        if there is not None and head.records is not None and there != head.records:
+            why = (
+                "a commit in part wrote over some, and they were compacted"
+                if there < head.records
+                else "another process, taken for dead, wrote too"
+            )
+            raise SnapshotError(f"changelog: {there} records, but {head.records} written: {why}")
+        return head
 
-    def profile(self) -> SourceProfile:
+    def profile(self, model: str = "") -> SourceProfile:
         """The profile that the state is of."""
-        data = self._data.get(Place("profile"))
+        data = self._data.get(Place("profile", model))
         if data is None:
             raise SnapshotError("changelog: the profile of the state is missing")
         packed = binary.decode(data, "profile", VERSION)[0]["json"]
         return SourceProfile.from_json(zlib.decompress(packed), "changelog")
+
+    def note(self) -> dict[str, Any] | None:
+        """What a task noted for itself."""
+        data = self._data.get(Place("note"))
+        return None if data is None else binary.decode(data, "note", VERSION)[0]
+
+    def told(self, model: str = "") -> list[Any]:
+        """What people were told of the keys, and has not settled."""
+        data = self._data.get(Place("told", model))
+        if data is None:
+            return []
+        return [tuple(each) for each in binary.decode(data, "note", VERSION)[0]["told"]]
 
     def states(self) -> list[tuple[str, KeyState]]:
         """All keys, the one longest without an event first."""
@@ -236,6 +331,7 @@ def _read_key(key: bytes) -> tuple[Place, int]:
 
 
 _KeyType = tuple[str, str, str, int, int]
+_HEAD = _record_key(Place("head"), 0)
 
 
 def _whole(place: Place, parts: dict[int, bytes]) -> bytes:

@@ -1,18 +1,16 @@
 """Batches of a topic that no client can read: which they are, so that reading can go on after them.
 
-A bad checksum, an unknown codec or bytes that do not unpack make kafka-python's poll() raise, and
-the consumer is of no use from then on. Seeking into the batch does not help: the broker sends whole
-batches. So each look is a consumer of its own, and a batch's end is found by doubling and halving.
+A bad checksum, an unknown codec or bytes that do not unpack make a poll fail, and kafka-python's
+consumer is of no use from then on. Seeking into the batch does not help: the broker sends whole
+batches. So each look is a reader of its own, and a batch's end is found by doubling and halving.
 """
 
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from stream_leip_connectors import extras
+from stream_leip_connectors.kafka.client import ClientFailed, TopicReader
 from stream_leip_connectors.kafka.errors import BrokerError
-
-Partition = tuple[str, int]
 
 
 class CorruptBatch(NamedTuple):
@@ -28,25 +26,10 @@ class CorruptBatch(NamedTuple):
         return f"{self.topic}[{self.partition}], offsets {self.first} to {self.last}: {self.reason}"
 
 
-def is_corrupt(error: Exception) -> bool:
-    """Whether a poll's error seems to come from the bytes it read; `find_corrupt` makes sure."""
-    errors = extras.kafka().errors
-    if isinstance(error, errors.UnsupportedCodecError):
-        if "not found" in str(error):
-            raise BrokerError(
-                f"{error}; install the codecs: pip install 'stream-leip[kafka]'"
-            ) from error
-        return True
-    if isinstance(error, errors.KafkaError):
-        return isinstance(error, errors.CorruptRecordError)
-    # What a codec says of bytes that it cannot unpack is an error of its own kind, gzip's an
-    # OSError; one that comes from the system has a number.
-    return not (isinstance(error, OSError) and error.errno is not None)
-
-
 def find_corrupt(
-    make_consumer: Callable[[], Any],
-    positions: Mapping[Partition, int],
+    make_reader: Callable[[], TopicReader],
+    topic: str,
+    positions: Mapping[int, int],
     *,
     timeout: float = 30.0,
 ) -> list[CorruptBatch]:
@@ -54,16 +37,18 @@ def find_corrupt(
 
     Parameters
     ----------
-    make_consumer
-        A new consumer, in no group.
+    make_reader
+        A new reader, of what is not committed too.
+    topic
+        What is read.
     positions
         The offset that is next in each partition.
     timeout
         Seconds that one look may take.
     """
     found: list[CorruptBatch] = []
-    for (topic, partition), first in positions.items():
-        look = _Look(make_consumer, topic, partition, timeout)
+    for partition, first in positions.items():
+        look = _Look(make_reader, topic, partition, timeout)
         reason = look.at(first)
         if reason is not None:
             found.append(CorruptBatch(topic, partition, first, look.last(first), reason))
@@ -72,10 +57,11 @@ def find_corrupt(
 
 class _Look:
     def __init__(
-        self, make_consumer: Callable[[], Any], topic: str, partition: int, timeout: float
+        self, make_reader: Callable[[], TopicReader], topic: str, partition: int, timeout: float
     ) -> None:
-        self._make = make_consumer
-        self._partition = extras.kafka().TopicPartition(topic, partition)
+        self._make = make_reader
+        self._topic = topic
+        self._partition = partition
         self._timeout = timeout
 
     def last(self, first: int) -> int:
@@ -94,28 +80,24 @@ class _Look:
 
     def at(self, offset: int) -> str | None:
         """Why the batch with an offset cannot be read; None if it can, or there is none yet."""
-        consumer = self._make()
-        partition = self._partition
+        topic, partition = self._topic, self._partition
+        reader = self._make()
         try:
-            consumer.assign([partition])
-            if offset >= consumer.end_offsets([partition])[partition]:
+            if offset >= reader.bounds(topic, [partition])[partition][1]:
                 return None
-            consumer.seek(partition, offset)
+            reader.start(topic, {partition: offset})
             until = monotonic() + self._timeout
             # Markers of transactions move the position, and are no records.
-            while not consumer.poll(500, max_records=1) and consumer.position(partition) == offset:
+            while not reader.poll(0.5, 1) and reader.position(partition) == offset:
                 if monotonic() > until:
                     raise BrokerError(
-                        f"{partition.topic}[{partition.partition}]: nothing could be read at "
-                        f"offset {offset} within {self._timeout:g} s; is the broker up?"
+                        f"{topic}[{partition}]: nothing could be read at offset {offset} within "
+                        f"{self._timeout:g} s; is the broker up?"
                     )
-        except BrokerError:
-            raise
-        except Exception as error:
-            if not is_corrupt(error):
+        except ClientFailed as error:
+            if error.meaning != "corrupt":
                 raise
-            name, says = type(error).__name__, str(error)
-            return says if name in says else f"{name}: {says}".rstrip(": ")
+            return str(error)
         finally:
-            consumer.close()
+            reader.close()
         return None

@@ -1,13 +1,13 @@
 """Records of a topic to arrays: one pass over a poll's batch."""
 
 from collections.abc import Sequence
-from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stream_leip import InputError, SourceProfile
 from stream_leip.arrays import Vector
+from stream_leip.entrance import Batch
 from stream_leip.times import screen_times
 from stream_leip_connectors.events import (
     FLOAT32,
@@ -18,16 +18,43 @@ from stream_leip_connectors.events import (
     Fields,
     decode_float32,
 )
-from stream_leip_connectors.kafka.records import Headers, Record, last_header
+from stream_leip_connectors.kafka.records import Headers, Records, last_header
 
 DEFAULT_FIELDS = Fields()
 
-_VALUE, _KEY, _HEADERS = attrgetter("value"), attrgetter("key"), attrgetter("headers")
-_TIMESTAMP = attrgetter("timestamp")
+
+class Decoded(NamedTuple):
+    """Records as events that came through the gate.
+
+    Parameters
+    ----------
+    batch
+        An event for each record.
+    keys
+        Of each event, bad ones included; None if all are one stream.
+    bad
+        Which records are no events that can be used, and why, in order.
+    keyless
+        Those of the bad ones whose key is not known.
+    """
+
+    batch: Batch
+    keys: list[str] | None
+    bad: list[Bad]
+    keyless: list[int]
+
+    def known(self) -> tuple[list[str] | None, Batch]:
+        """Keys and events, but for those whose key is not known."""
+        keys, batch = self.keys, self.batch
+        if keys is None or not self.keyless:
+            return keys, batch
+        known = np.delete(np.arange(batch.n), self.keyless)
+        places = np.searchsorted(known, batch.places)
+        return [keys[i] for i in known], batch._replace(places=places, n=len(known))
 
 
 class RecordDecoder:
-    """Turns records into arrays, with the reason for each that is no event.
+    """Turns records into rows, with the reason for each that is no event.
 
     A record's value is JSON or a row of float32, by its header `content-type`. Rows of float32 have
     no fields: theirs are the message's key and timestamp.
@@ -48,19 +75,19 @@ class RecordDecoder:
 
     Examples
     --------
-    >>> from types import SimpleNamespace as record
     >>> import numpy as np
     >>> from stream_leip import fit_profile
     >>> from stream_leip_connectors.kafka.decoding import RecordDecoder
+    >>> from stream_leip_connectors.kafka.records import Records
     >>> labels = np.arange(60) % 2
     >>> scores = np.where(np.eye(2)[labels] > 0, 0.8, 0.2)
     >>> profile = fit_profile(scores, labels, ["cat", "dog"], kind="probabilities")
-    >>> good = record(key=b"a", value=b'{"scores": [0.75, 0.25]}', headers=[], timestamp=1500)
-    >>> bad = record(key=None, value=b'{"scores": [0.75, 0.25]}', headers=[], timestamp=1500)
-    >>> events = RecordDecoder(profile).decode([good, bad])
-    >>> events.keys, events.times
-    (['a', ''], array([1.5, 0. ]))
-    >>> events.bad
+    >>> values = [b'{"scores": [0.75, 0.25]}'] * 2
+    >>> records = Records("predictions", 0, [7, 8], [1500, 1500], [b"a", None], values)
+    >>> decoded = RecordDecoder(profile).decode(records)
+    >>> decoded.keys, decoded.batch.times
+    (['a', ''], array([1.5]))
+    >>> decoded.bad
     [(1, 'no message key; produce with one, or name the field that holds the key')]
     """
 
@@ -82,29 +109,46 @@ class RecordDecoder:
         self._type = content_type
         self._json = EventDecoder(profile, fields)
 
-    def decode(self, records: Sequence[Record]) -> Events:
+    def decode(self, records: Records) -> Decoded:
         """The events of the records, in their order; `bad` has all that cannot be used."""
-        values = list(map(_VALUE, records))
-        json, rows, others = self._sort(records, values)
-        if len(json) == len(records):
-            return self._screened(self._from_json(records, values))
-        if len(rows) == len(records):
-            return self._screened(self._from_rows(records, values))
-        parts = [
-            (json, self._from_json([records[i] for i in json], [values[i] for i in json])),
-            (rows, self._from_rows([records[i] for i in rows], [values[i] for i in rows])),
-        ]
-        return self._screened(self._joined(len(records), parts, others))
+        scores, times, keys, bad = self._events(records)
+        n = len(scores)
+        places = np.delete(np.arange(n), [place for place, _ in bad])
+        rows, refused = self._profile.screen(scores[places] if bad else scores)
+        if refused:
+            bad = sorted([*bad, *((int(places[i]), reason) for i, reason in refused)])
+            places = np.delete(places, [i for i, _ in refused])
+        if times is not None and bad:
+            times = times[places]
+        keyless: list[int] = []
+        if keys is not None:
+            # Of a bad event an empty key is unknown, unless it is the message's.
+            keyless = [i for i, _ in bad if not keys[i] and records.keys[i] != b""]
+        return Decoded(Batch(rows, times, places, n), keys, bad, keyless)
 
-    def _sort(
-        self, records: Sequence[Record], values: list[bytes | None]
-    ) -> tuple[Sequence[int], Sequence[int], list[Bad]]:
+    def _events(self, records: Records) -> Events:
+        json, rows, others = self._sort(records)
+        if len(json) == len(records):
+            return self._from_json(records)
+        if len(rows) == len(records):
+            return self._from_rows(records)
+        parts = [
+            (json, self._from_json(records.some(json))),
+            (rows, self._from_rows(records.some(rows))),
+        ]
+        return self._joined(records, parts, others)
+
+    def _sort(self, records: Records) -> tuple[Sequence[int], Sequence[int], list[Bad]]:
         """Where JSON is, where rows of float32 are, and what is neither."""
         everywhere = range(len(records))
-        headers = list(map(_HEADERS, records))
-        if not any(headers) and None not in values:
-            return (everywhere, [], []) if self._type == JSON else ([], everywhere, [])
-        types = [_content_type(each, self._type) for each in headers]
+        values = records.values
+        headers = records.headers or [()] * len(values)
+        kinds = {each: _content_type(each, self._type) for each in set(headers)}
+        if None not in values and len(set(kinds.values())) == 1:
+            (kind,) = set(kinds.values())
+            if kind in (JSON, FLOAT32):
+                return (everywhere, [], []) if kind == JSON else ([], everywhere, [])
+        types = [kinds[each] for each in headers]
         json: list[int] = []
         rows: list[int] = []
         others: list[Bad] = []
@@ -119,8 +163,9 @@ class RecordDecoder:
                 others.append((place, f"content-type {kind!r} is unknown; use {JSON} or {FLOAT32}"))
         return json, rows, others
 
-    def _from_json(self, records: Sequence[Record], values: list[Any]) -> Events:
+    def _from_json(self, records: Records) -> Events:
         fields = self._fields
+        values: list[Any] = records.values
         return _with_messages(
             self._json.decode(values),
             records,
@@ -128,17 +173,21 @@ class RecordDecoder:
             time=self._timed and fields.time is None,
         )
 
-    def _from_rows(self, records: Sequence[Record], values: list[Any]) -> Events:
+    def _from_rows(self, records: Records) -> Events:
+        values: list[Any] = records.values
         events = decode_float32(values, len(self._profile.classes))
         return _with_messages(events, records, key=self._keyed, time=self._timed)
 
     def _joined(
-        self, n: int, parts: list[tuple[Sequence[int], Events]], others: list[Bad]
+        self, records: Records, parts: list[tuple[Sequence[int], Events]], others: list[Bad]
     ) -> Events:
         """Parts of a batch, each put where it stood."""
+        n = len(records)
         scores = np.full((n, len(self._profile.classes)), np.nan)
         times = np.zeros(n) if self._timed else None
-        keys = [""] * n if self._keyed else None
+        keys = None
+        if self._keyed:
+            keys = _message_keys(records.keys)[0] if self._fields.key is None else [""] * n
         bad = others
         for places, events in parts:
             with np.errstate(invalid="ignore"):  # four bytes may be a NaN that signals
@@ -149,21 +198,7 @@ class RecordDecoder:
                 for place, key in zip(places, events.keys or [], strict=True):
                     keys[place] = key
             bad = [*bad, *((places[i], reason) for i, reason in events.bad)]
-        return Events(scores, times, keys, bad)
-
-    def _screened(self, events: Events) -> Events:
-        """The same events, those among the bad that no monitor would take."""
-        scores, times, keys, bad = events
-        good = np.delete(np.arange(len(scores)), [place for place, _ in bad])
-        _, refused = self._profile.screen(scores[good] if bad else scores)
-        bad = sorted([*bad, *((int(good[i]), reason) for i, reason in refused)])
-        for place, _ in bad:
-            scores[place] = np.nan
-            if times is not None:
-                times[place] = 0.0
-            if keys is not None:
-                keys[place] = ""
-        return Events(scores, times, keys, bad)
+        return Events(scores, times, keys, sorted(bad))
 
 
 def _content_type(headers: Headers, default: str) -> str:
@@ -174,14 +209,14 @@ def _content_type(headers: Headers, default: str) -> str:
     return given.decode(errors="replace").partition(";")[0].strip().lower()
 
 
-def _with_messages(events: Events, records: Sequence[Record], *, key: bool, time: bool) -> Events:
+def _with_messages(events: Events, records: Records, *, key: bool, time: bool) -> Events:
     """Events, with key and time of the messages they came in where that is asked for."""
     scores, times, keys, bad = events
     odd: dict[int, str] = {}
     if key:
-        keys, odd = _message_keys(list(map(_KEY, records)))
+        keys, odd = _message_keys(records.keys)
     if time:
-        times, untimely = _message_times(list(map(_TIMESTAMP, records)))
+        times, untimely = _message_times(records.timestamps)
         odd = untimely | odd
     if odd:
         bad = sorted((odd | dict(bad)).items())
@@ -190,19 +225,18 @@ def _with_messages(events: Events, records: Sequence[Record], *, key: bool, time
 
 def _message_keys(given: list[bytes | None]) -> tuple[list[str], dict[int, str]]:
     """Keys as text, and why some are none."""
-    try:
-        return [str(key, "utf-8") for key in given], {}  # type: ignore[arg-type]  # None raises
-    except (TypeError, UnicodeDecodeError):
-        keys, odd = [""] * len(given), {}
-    for place, key in enumerate(given):
-        if key is None:
-            odd[place] = "no message key; produce with one, or name the field that holds the key"
-            continue
+    names: dict[bytes | None, str] = {}
+    reasons: dict[bytes | None, str] = {}
+    for key in set(given):  # mostly few
         try:
-            keys[place] = key.decode()
+            names[key] = "" if key is None else key.decode()
         except UnicodeDecodeError as error:
-            odd[place] = f"message key: not UTF-8: {error.reason} (byte {error.start})"
-    return keys, odd
+            names[key] = ""
+            reasons[key] = f"message key: not UTF-8: {error.reason} (byte {error.start})"
+    if None in names:
+        reasons[None] = "no message key; produce with one, or name the field that holds the key"
+    odd = {i: reasons[key] for i, key in enumerate(given) if key in reasons} if reasons else {}
+    return [names[key] for key in given], odd
 
 
 def _message_times(given: list[int]) -> tuple[Vector, dict[int, str]]:

@@ -2,18 +2,17 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import monotonic
-from typing import Any
 
-from stream_leip_connectors import extras
-from stream_leip_connectors.kafka.corruption import find_corrupt, is_corrupt
+from stream_leip_connectors.kafka.client import Client, ClientFailed, TopicReader
+from stream_leip_connectors.kafka.corruption import find_corrupt
 from stream_leip_connectors.kafka.errors import BrokerError
 from stream_leip_connectors.kafka.records import Record
 
 log = logging.getLogger(__name__)
 
-_POLL_MS = 200
+_POLL = 0.2
 _PAUSES = (0.2, 10.0)
 # Seconds after which it is asked whether the topic has more partitions now.
 _PARTITIONS_EVERY = 10.0
@@ -27,14 +26,12 @@ class Follower:
 
     Parameters
     ----------
-    bootstrap
-        host:port of a broker, or several with commas between.
+    client
+        Who reads.
     topic
         Need not exist yet.
     take
         Called with each record, in the order of its partition.
-    client
-        More settings of kafka-python's consumer, as `security_protocol`.
 
     Attributes
     ----------
@@ -42,19 +39,11 @@ class Follower:
         Why nothing can be read now; None while all is well.
     """
 
-    def __init__(
-        self,
-        bootstrap: str,
-        topic: str,
-        take: Callable[[Record], None],
-        client: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._kafka = extras.kafka()
-        self._bootstrap = bootstrap
+    def __init__(self, client: Client, topic: str, take: Callable[[Record], None]) -> None:
+        self._client = client
         self._topic = topic
         self._take = take
-        self._client = dict(client or {})
-        self._positions: dict[tuple[str, int], int] = {}
+        self._positions: dict[int, int] = {}
         self._caught_up = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -74,7 +63,7 @@ class Follower:
         if not self._caught_up.wait(timeout):
             why = f": {self.error}" if self.error else ""
             raise BrokerError(
-                f"{self._topic} at {self._bootstrap} could not be read to its end within "
+                f"{self._topic} at {self._client.bootstrap} could not be read to its end within "
                 f"{timeout:g} s{why}. Is the address right, and the broker up?"
             )
 
@@ -100,65 +89,50 @@ class Follower:
                 self._stop.wait(pause)
 
     def _follow(self) -> None:
-        consumer = self._consumer()
+        reader = self._client.reader()
         try:
-            ends: dict[Any, int] = {}
+            ends: dict[int, int] = {}
             asked = -_PARTITIONS_EVERY
             while not self._stop.is_set():
                 if monotonic() - asked > _PARTITIONS_EVERY or not ends:
-                    self._assign(consumer, ends)
+                    self._assign(reader, ends)
                     asked = monotonic()
-                for where, records in consumer.poll(_POLL_MS).items() if ends else ():
+                for partition, records in reader.poll(_POLL).items() if ends else ():
                     for record in records:
                         self._take(record)
-                    self._positions[where] = records[-1].offset + 1
+                    self._positions[partition] = records.offsets[-1] + 1
                 self.error = None
                 if not self._caught_up.is_set() and all(
-                    consumer.position(where) >= end for where, end in ends.items()
+                    reader.position(partition) >= end for partition, end in ends.items()
                 ):
                     self._caught_up.set()
                 if not ends:
                     self._stop.wait(1.0)
         finally:
-            consumer.close()
+            reader.close()
 
-    def _assign(self, consumer: Any, ends: dict[Any, int]) -> None:
+    def _assign(self, reader: TopicReader, ends: dict[int, int]) -> None:
         """Read the partitions that there are, each from where it was; note where new ones end."""
-        numbers = consumer.partitions_for_topic(self._topic) or ()
-        there = [self._kafka.TopicPartition(self._topic, number) for number in sorted(numbers)]
-        new = [where for where in there if where not in ends]
+        there = reader.partitions(self._topic)
+        new = there - ends.keys()
         if not new:
             return
-        for where in ends:
-            self._positions[where] = consumer.position(where)
-        consumer.assign(there)
-        for where in there:
-            if where in self._positions:
-                consumer.seek(where, self._positions[where])
-            self._positions[where] = consumer.position(where)
-        ends |= consumer.end_offsets(new)
+        for partition, (first, end) in reader.bounds(self._topic, sorted(new)).items():
+            self._positions.setdefault(partition, first)
+            ends[partition] = end
+        reader.start(self._topic, {each: self._positions[each] for each in sorted(there)})
 
     def _pass_over(self, error: Exception) -> None:
         try:
-            if not is_corrupt(error):
+            if not (isinstance(error, ClientFailed) and error.meaning == "corrupt"):
                 return
-            for batch in find_corrupt(self._consumer, self._positions):
+            for batch in find_corrupt(
+                lambda: self._client.reader(committed=False), self._topic, self._positions
+            ):
                 log.warning("passed over what cannot be read: %s", batch)
-                self._positions[batch.topic, batch.partition] = batch.last + 1
+                self._positions[batch.partition] = batch.last + 1
         except Exception as later:
             self.error = _said(later)
-
-    def _consumer(self) -> Any:
-        ours = {
-            "bootstrap_servers": self._bootstrap.split(","),
-            "group_id": None,
-            "enable_auto_commit": False,
-            "auto_offset_reset": "earliest",
-            "isolation_level": "read_committed",
-            "max_poll_records": 10_000,
-            "bootstrap_timeout_ms": 5000,  # close() waits for it
-        }
-        return self._kafka.KafkaConsumer(**ours | self._client)
 
 
 def _said(error: Exception) -> str:

@@ -14,6 +14,8 @@ from stream_leip import InputError, SourceProfile
 from stream_leip.adapt import adapt
 from stream_leip.arrays import Rows, Vector
 from stream_leip.rows import ScoresLike
+from stream_leip_connectors.kafka.clients import make_client
+from stream_leip_connectors.kafka.connection import Connection
 from stream_leip_connectors.kafka.following import Follower
 from stream_leip_connectors.kafka.records import Record
 
@@ -26,6 +28,7 @@ class _Update(msgspec.Struct):
     schema: int
     classes: tuple[str, ...]
     key: str | None = None
+    model: str | None = None
     prior: list[float] | None = None
     weights: list[float] | None = None
     adapting_prior: list[float] | None = None
@@ -50,6 +53,8 @@ class LivePrior:
         The one that the updates are made with.
     bootstrap, topic
         Where the updates are.
+    model
+        Which one's updates to take, where a topic has those of several.
     max_age
         Seconds after which an update is not used any more, and the source's prior is.
     timeout
@@ -78,6 +83,7 @@ class LivePrior:
         bootstrap: str,
         topic: str,
         *,
+        model: str | None = None,
         max_age: float | None = None,
         timeout: float = 30.0,
         clock: Callable[[], float] = time.time,
@@ -86,13 +92,15 @@ class LivePrior:
         if max_age is not None and not max_age > 0:
             raise InputError(f"max_age: {max_age!r}; use seconds above zero, or None")
         self._profile = profile
+        self._model = model
         self._max_age = max_age
         self._timeout = timeout
         self._clock = clock
         self._decoder = msgspec.json.Decoder(_Update)
         self._held: dict[str | None, _Held] = {}
         self._names: dict[bytes, str | None] = {}
-        self._follower = Follower(bootstrap, topic, self._take, client)
+        connection = Connection(bootstrap, client or {})
+        self._follower = Follower(make_client("kafka-python", connection), topic, self._take)
         self._refused = 0
 
     @property
@@ -184,6 +192,8 @@ class LivePrior:
             return
         try:
             update = self._decoder.decode(record.value)
+            if self._model is not None and update.model not in (None, self._model):
+                return  # another reader's
             prior = self._checked(update)
         except (msgspec.MsgspecError, InputError, ValueError) as error:
             self._refused += 1
@@ -196,6 +206,8 @@ class LivePrior:
     def _checked(self, update: _Update) -> Vector | None:
         """The prior to adapt with; None where the update had nothing in scope."""
         profile = self._profile
+        if update.model != self._model:
+            raise InputError(f"of model {update.model!r}; name the one to follow with model=")
         if update.schema != 1:
             raise InputError(f"schema {update.schema}; this version reads 1, install a newer one")
         if update.classes != profile.classes:

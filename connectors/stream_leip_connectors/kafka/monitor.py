@@ -1,5 +1,8 @@
 """The Kafka connector as a library: a monitor for each key of a topic."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from stream_leip import Adaptive, InputError, SourceProfile
@@ -7,14 +10,36 @@ from stream_leip.estimators import Estimator
 from stream_leip.windows import Window
 from stream_leip_connectors.config import KafkaSettings
 from stream_leip_connectors.events import FLOAT32, JSON, Fields
+from stream_leip_connectors.kafka.application import Membership, Topics
+from stream_leip_connectors.kafka.blueprint import Blueprint
+from stream_leip_connectors.kafka.client import Client
+from stream_leip_connectors.kafka.clients import make_client
 from stream_leip_connectors.kafka.connection import Connection
+from stream_leip_connectors.kafka.counts import Counts
 from stream_leip_connectors.kafka.decoding import RecordDecoder
+from stream_leip_connectors.kafka.merging import MergeTask
+from stream_leip_connectors.kafka.models import ModelsRestorer, Sorter, check_names
 from stream_leip_connectors.kafka.operating import Operation
-from stream_leip_connectors.kafka.reaching import check_reach
+from stream_leip_connectors.kafka.outage import wait_for
 from stream_leip_connectors.kafka.restoring import Restorer
-from stream_leip_connectors.kafka.task import Blueprint, Counts
-from stream_leip_connectors.kafka.topics import check_topics, forget
-from stream_leip_connectors.kafka.worker import Membership, Topics, Worker
+from stream_leip_connectors.kafka.slicing import SliceTask
+from stream_leip_connectors.kafka.topics import (
+    administering,
+    check_panes,
+    check_topics,
+    delete_topic,
+    forget,
+)
+from stream_leip_connectors.kafka.whole import (
+    check_window,
+    in_order,
+    lateness_of,
+    merge_group,
+    run_both,
+    topics_of,
+)
+from stream_leip_connectors.kafka.worker import Worker
+from stream_leip_connectors.kafka.working import Making
 
 _DEFAULT_WINDOW = Adaptive()
 
@@ -25,7 +50,8 @@ class KafkaMonitor:
     Parameters
     ----------
     profile, window, estimator
-        As for `KeyedMonitor`.
+        As for `KeyedMonitor`. Where a topic has several models: their profiles, by name; settings
+        then say by which field or header events name their model.
     settings
         Where it reads and writes, and as which member of its group.
     adopt
@@ -50,7 +76,7 @@ class KafkaMonitor:
 
     def __init__(
         self,
-        profile: SourceProfile,
+        profile: SourceProfile | Mapping[str, SourceProfile],
         settings: KafkaSettings,
         window: Window = _DEFAULT_WINDOW,
         estimator: str | Estimator = "auto",
@@ -63,27 +89,57 @@ class KafkaMonitor:
         if unknown:
             raise InputError(f"options: {sorted(unknown)[0]!r} is none of KafkaMonitor's")
         self.settings = settings
-        self._connection = _connection(settings, client_options)
+        self._client = _client(settings, client_options)
+        self._whole = settings.scope == "topic"
         self._topics = _topics(settings)
-        blueprint = Blueprint(profile, window, estimator, options)
-        blueprint.make()  # what is wrong with the settings is better known now
-        self._restorer = Restorer(
-            blueprint,
-            _decoder(profile, settings),
-            self._topics.changelog,
-            settings.start,
-            settings.on_retention_loss,
-            adopt,
-        )
+        _check_fit(settings, window, several=not isinstance(profile, SourceProfile))
+
+        def restorer(profile: SourceProfile, window: Window = window, **more: Any) -> Restorer:
+            blueprint = Blueprint(profile, window, estimator, options)
+            blueprint.make()  # what is wrong with the settings is better known now
+            return Restorer(
+                blueprint,
+                _decoder(profile, settings),
+                self._topics.changelog,
+                settings.start,
+                settings.on_retention_loss,
+                adopt,
+                None if self._whole else settings.idle,
+                settings.delivery,
+                **more,
+            )
+
+        self._restorer: Making
+        by_model = settings.model_field is not None or settings.model_header is not None
+        if isinstance(profile, SourceProfile):
+            if by_model:
+                raise InputError("model_field, model_header: there is one profile; name each model")
+            self._restorer = restorer(profile)
+            if self._whole:
+                if adopt:
+                    raise InputError(
+                        "adopt: rows of the old profile may wait in the panes topic; with scope "
+                        "topic begin anew with 'stream-leip kafka reset', or another group"
+                    )
+                late, quiet = lateness_of(window, settings), settings.idle
+                slicing = partial(SliceTask, lateness=late, quiet=quiet)
+                self._restorer = restorer(profile, kind=slicing)
+                self._merging = partial(restorer, profile, in_order(window))
+        else:
+            check_names(list(profile))
+            sorter = Sorter(settings.model_header, settings.model_field)
+            made = {name: restorer(each) for name, each in profile.items()}
+            self._restorer = ModelsRestorer(made, sorter)
         self._asked = False
         self.worker: Worker | None = None  # since `run`
+        self.merger: Worker | None = None  # with scope topic, the other half
         self.operation: Operation | None = None
 
     def run(self) -> None:
         """Watch until `stop`; then finish the batch, commit, and leave the group."""
         settings = self.settings
-        check_reach(settings.bootstrap, self._connection.options)
-        partitions = check_topics(self._connection, self._topics, create=settings.create_topics)
+        if not wait_for(self._client.check_reach, settings.wait, lambda: self._asked):
+            return
         membership = Membership(
             settings.group,
             settings.instance,
@@ -91,19 +147,31 @@ class KafkaMonitor:
             settings.session_timeout,
             settings.commit_every,
             settings.transaction_timeout,
+            settings.delivery,
         )
-        self.worker = Worker(
-            self._connection,
-            self._topics,
-            partitions,
-            membership,
-            self._restorer,
-            lambda: self._asked,
-        )
-        operation = self.operation = Operation(settings, self.worker)
-        self.worker.on_committed = operation.committed
+        create = settings.create_topics
+        if self._whole:
+            check_panes(self._client, settings.panes_topic, create=create)
+        partitions = check_topics(self._client, self._topics, create=create)
+
+        def worker(topics: Topics, n: int, member: Membership, restorer: Making) -> Worker:
+            return Worker(self._client, topics, n, member, restorer, lambda: self._asked)
+
+        self.worker = last = worker(self._topics, partitions, membership, self._restorer)
+        if self._whole:
+            between = topics_of(settings)[1]
+            check_topics(self._client, between, create=create)
+            member = replace(membership, group=merge_group(settings))
+            kind = partial(MergeTask, topic=settings.input, sources=partitions)
+            made = replace(self._merging(kind=kind), changelog=between.changelog, start="earliest")
+            self.merger = last = worker(between, 1, member, made)
+        operation = self.operation = Operation(settings, self.worker, merging=self.merger)
+        last.on_committed, last.on_restored = operation.committed, operation.restored
         try:
-            self.worker.run()
+            if self.merger is None:
+                self.worker.run()
+            else:
+                run_both(self.worker, self.merger, self.stop)
         finally:
             operation.close()
 
@@ -114,7 +182,11 @@ class KafkaMonitor:
     @property
     def total(self) -> Counts:
         """What this process took, since `run`."""
-        return Counts() if self.worker is None else self.worker.total
+        total = Counts() if self.worker is None else replace(self.worker.total)
+        if self.merger is not None:
+            total.updates += self.merger.total.updates
+            total.late += self.merger.total.late
+        return total
 
     @property
     def counts(self) -> dict[int, Counts]:
@@ -123,18 +195,50 @@ class KafkaMonitor:
         return {partition: task.counts for partition, task in list(tasks.items())}
 
 
+def _check_fit(settings: KafkaSettings, window: Window, *, several: bool) -> None:
+    """InputError if settings do not go together."""
+    whole = settings.scope == "topic"
+    if whole:
+        check_window(window)
+    if whole and several:
+        raise InputError("scope: topic, but there are several models; run each by itself")
+    if settings.delivery == "at-least-once":
+        if whole or several:
+            raise InputError(
+                "delivery: at-least-once goes with one model and scope key only; use exactly-once"
+            )
+        if settings.idle is not None:
+            raise InputError(
+                f"idle: {settings.idle:g} s, but without transactions an update that the clock "
+                "made may come again with other values; leave it out, or use delivery exactly-once"
+            )
+    if settings.idle is not None and not window.needs_time and not whole:
+        raise InputError(
+            f"idle: {settings.idle:g} s, but windows by count end with events only; leave it "
+            "out, or use a window such as 'tumbling 60s'"
+        )
+
+
 def reset(settings: KafkaSettings, client_options: dict[str, Any] | None = None) -> None:
     """Forget the state and the offsets of a group that nobody is a member of."""
-    connection = _connection(settings, client_options)
-    check_reach(connection.bootstrap, connection.options)
-    forget(connection, _topics(settings), settings.group)
+    client = _client(settings, client_options)
+    client.check_reach()
+    forget(client, _topics(settings), settings.group)
+    if settings.scope == "topic":
+        between = topics_of(settings)[1]
+        forget(client, between, merge_group(settings))
+        with administering(client) as admin:
+            delete_topic(admin, between.input)
 
 
-def _connection(settings: KafkaSettings, more: dict[str, Any] | None) -> Connection:
-    return Connection(settings.bootstrap, {**settings.client_options(), **(more or {})})
+def _client(settings: KafkaSettings, more: dict[str, Any] | None) -> Client:
+    options = {**settings.client_options(settings.client), **(more or {})}
+    return make_client(settings.client, Connection(settings.bootstrap, options))
 
 
 def _topics(settings: KafkaSettings) -> Topics:
+    if settings.scope == "topic":
+        return topics_of(settings)[0]
     return Topics(
         settings.input, settings.updates, settings.letters_topic, settings.changelog_topic
     )
@@ -144,12 +248,12 @@ def _decoder(profile: SourceProfile, settings: KafkaSettings) -> RecordDecoder:
     fields = Fields(
         None if settings.scores == "none" else settings.scores,
         settings.time,
-        None if settings.key == "none" else settings.key,
+        None if settings.key == "none" or settings.scope == "topic" else settings.key,
     )
     return RecordDecoder(
         profile,
         fields,
-        message_key=settings.key is None,
+        message_key=settings.key is None and settings.scope == "key",
         message_time=settings.time is None,
         content_type=JSON if settings.content_type == "json" else FLOAT32,
     )

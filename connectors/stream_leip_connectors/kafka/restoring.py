@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stream_leip import SnapshotError
+from stream_leip_connectors.kafka.blueprint import Blueprint, Identity
 from stream_leip_connectors.kafka.changelog import Contents, Head, Held
-from stream_leip_connectors.kafka.client import TopicReader
-from stream_leip_connectors.kafka.connection import ClientFailed
+from stream_leip_connectors.kafka.client import ClientFailed, Delivery, TopicReader
 from stream_leip_connectors.kafka.decoding import RecordDecoder
 from stream_leip_connectors.kafka.errors import RetentionLoss, StateError
-from stream_leip_connectors.kafka.task import Blueprint, Counts, Identity, Task
+from stream_leip_connectors.kafka.task import Task
 
 OnLoss = Literal["stop", "continue"]
 Start = Literal["earliest", "latest"]
@@ -20,11 +20,16 @@ _PATIENCE = 120.0
 
 
 def read_changelog(
-    reader: TopicReader, topic: str, partitions: Iterable[int], asked: Callable[[], bool]
+    reader: TopicReader,
+    topic: str,
+    partitions: Iterable[int],
+    asked: Callable[[], bool],
+    delivery: Delivery = "exactly-once",
 ) -> dict[int, Contents] | None:
     """What the partitions hold up to their high watermark now; None if asked to stop."""
     bounds = reader.bounds(topic, partitions)
-    held = {partition: Held() for partition in bounds}
+    torn = delivery == "at-least-once"
+    held = {partition: Held(torn=torn) for partition in bounds}
     left = {partition for partition, (first, end) in bounds.items() if first < end}
     if left:
         reader.start(topic, {partition: bounds[partition][0] for partition in left})
@@ -72,6 +77,12 @@ class Restorer:
         Whether to go on where events were deleted before they were read.
     adopt
         Whether to close the panes of another profile, or of other settings, and start clean.
+    idle
+        As for a task.
+    delivery
+        Whether the group's offsets are in one transaction with the state.
+    kind
+        Of the tasks.
     """
 
     blueprint: Blueprint
@@ -80,16 +91,24 @@ class Restorer:
     start: Start = "earliest"
     on_loss: OnLoss = "stop"
     adopt: bool = False
+    idle: float | None = None
+    delivery: Delivery = "exactly-once"
+    kind: Callable[..., Task] = Task
+
+    @property
+    def clocked(self) -> bool:
+        """Whether its tasks go by a clock too."""
+        return self.idle is not None or self.kind is not Task
 
     def task(self, identity: Identity, found: Situation, contents: Contents) -> Task:
         """The task as the last committed transaction left it; StateError if it cannot be."""
         where = f"{self.changelog}, partition {identity.partition}"
         try:
-            head = contents.head()
+            head = contents.head(identity.model)
             if head is None:
                 return self._new(identity, found, contents, where)
             self._check_owner(identity, head, where)
-            if head.offset != found.committed:
+            if not self._fits(head.offset, found.committed):
                 raise StateError(
                     f"{where}: the state is at input offset {head.offset}, but group "
                     f"{identity.application!r} has committed {found.committed}: something else "
@@ -108,6 +127,14 @@ class Restorer:
         self._check_retention(task, found)
         return task
 
+    def _fits(self, state: int, committed: int | None) -> bool:
+        """Whether an offset of the state may go with the group's.
+
+        Without transactions the offsets are written last: the state may be ahead, and it counts.
+        """
+        ahead = committed is None or state > committed
+        return state == committed or (ahead and self.delivery == "at-least-once")
+
     def _new(self, identity: Identity, found: Situation, contents: Contents, where: str) -> Task:
         if found.committed is not None or len(contents):
             what = "records of something else" if len(contents) else "no state"
@@ -117,7 +144,13 @@ class Restorer:
                 "or another group; or begin anew with 'stream-leip kafka reset'"
             )
         offset = found.first if self.start == "earliest" else found.end
-        return Task(identity, self.blueprint, self.decoder, offset)
+        task = self.begin(identity, offset)
+        task.write_over(contents)
+        return task
+
+    def begin(self, identity: Identity, offset: int) -> Task:
+        """A task without a past."""
+        return self.kind(identity, self.blueprint, self.decoder, offset, idle=self.idle)
 
     def _check_owner(self, identity: Identity, head: Head, where: str) -> None:
         theirs, ours = (head.application, head.topic), (identity.application, identity.topic)
@@ -125,6 +158,11 @@ class Restorer:
             raise StateError(
                 f"{where}: the state of group {theirs[0]!r} on topic {theirs[1]!r}, not of "
                 f"{ours[0]!r} on {ours[1]!r}; name a changelog topic of its own for each"
+            )
+        if "models" in head.settings:
+            raise StateError(
+                f"{where}: the state of several models, {', '.join(head.settings['models'])}; name "
+                "each with --profile NAME=PATH, or begin anew with 'stream-leip kafka reset'"
             )
         if head.partitions != identity.partitions:
             raise StateError(
@@ -158,17 +196,18 @@ class Restorer:
     def _restored(
         self, identity: Identity, blueprint: Blueprint, head: Head, contents: Contents
     ) -> Task:
-        counts = Counts(**head.counts)
-        return Task(identity, blueprint, self.decoder, head.offset, contents, counts, head.turn)
+        return self.kind(
+            identity, blueprint, self.decoder, head.offset, contents, head, idle=self.idle
+        )
 
     def _adopted(self, identity: Identity, head: Head, contents: Contents, where: str) -> Task:
         """A clean task, that has the last updates of the old one to write."""
-        profile = contents.profile()
+        profile = contents.profile(identity.model)
         if profile.fingerprint != head.profile:
             raise SnapshotError(f"{where}: its profile is not the one of its state")
         before = self._restored(identity, Blueprint.of(profile, head.settings), head, contents)
-        task = Task(identity, self.blueprint, self.decoder, head.offset, counts=before.counts)
-        task.take_over(contents, before.close_panes(), head.turn)
+        task = Task(identity, self.blueprint, self.decoder, head.offset, idle=self.idle)
+        task.take_over(contents, before.close_panes(), before)
         return task
 
     def _check_retention(self, task: Task, found: Situation) -> None:

@@ -1,18 +1,18 @@
 """The task: one partition's monitors, and what they have to write since the last commit."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_leip import KeyedMonitor, Monitor, SourceProfile, Update
+from stream_leip import Monitor, SnapshotError, Update
 from stream_leip.chunk import Chunk
-from stream_leip.settings import from_plain
-from stream_leip.windows import Window
 from stream_leip_connectors.events import encode_update
+from stream_leip_connectors.kafka.blueprint import Blueprint, Identity
 from stream_leip_connectors.kafka.changelog import (
     PART,
     Contents,
@@ -22,92 +22,17 @@ from stream_leip_connectors.kafka.changelog import (
     Place,
     head_bytes,
     key_bytes,
+    note_bytes,
     profile_bytes,
 )
 from stream_leip_connectors.kafka.corruption import CorruptBatch
+from stream_leip_connectors.kafka.counts import Counts
 from stream_leip_connectors.kafka.dead_letters import corrupt_letter, dead_letter
 from stream_leip_connectors.kafka.decoding import RecordDecoder
-from stream_leip_connectors.kafka.records import Message, Record
+from stream_leip_connectors.kafka.records import Message, Records
+from stream_leip_connectors.notifying import Notices
 
 _LATE = "too late for its window; allow for it, as in --window 'tumbling 60s lateness 5s'"
-
-
-@dataclass(frozen=True)
-class Blueprint:
-    """What the monitors of every task are made with.
-
-    Parameters
-    ----------
-    profile, window, estimator
-        As for `KeyedMonitor`.
-    options
-        Other arguments of `KeyedMonitor`.
-    """
-
-    profile: SourceProfile
-    window: Window
-    estimator: Any = "auto"
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def make(self, **callbacks: Any) -> KeyedMonitor:
-        """Monitors for a task."""
-        return KeyedMonitor(
-            self.profile, self.window, self.estimator, on_bad="skip", **self.options, **callbacks
-        )
-
-    def settings(self) -> dict[str, Any]:
-        """What it was made with, as plain values."""
-        return {
-            **Monitor(self.profile, self.window, self.estimator, **self._of_one).settings(),
-            "on_bad": "skip",
-            "max_keys": self.options.get("max_keys"),
-        }
-
-    @property
-    def _of_one(self) -> dict[str, Any]:
-        return {name: value for name, value in self.options.items() if name != "max_keys"}
-
-    @classmethod
-    def of(cls, profile: SourceProfile, settings: dict[str, Any]) -> "Blueprint":
-        """The blueprint that gave these settings."""
-        options = {name: value for name, value in settings.items() if name != "on_bad"}
-        window = from_plain("window", options.pop("window"))
-        return cls(profile, window, from_plain("estimator", options.pop("estimator")), options)
-
-
-@dataclass
-class Counts:
-    """What a partition brought, since its first event: `lost` to retention, keys that `expired`."""
-
-    events: int = 0
-    bad: int = 0
-    late: int = 0
-    updates: int = 0
-    lost: int = 0
-    expired: int = 0
-
-    def add(self, now: "Counts", before: "Counts") -> None:
-        """Add what came between two counts."""
-        for name in vars(self):
-            setattr(self, name, getattr(self, name) + getattr(now, name) - getattr(before, name))
-
-    def __str__(self) -> str:
-        more = [
-            f"{getattr(self, name):,} {name}"
-            for name in ("bad", "late", "lost", "expired")
-            if getattr(self, name)
-        ]
-        return ", ".join([f"{self.events:,} events", f"{self.updates:,} updates", *more])
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Whose a task is: the group, the input topic with its partitions, and which one this is."""
-
-    application: str
-    topic: str
-    partitions: int
-    partition: int
 
 
 class Task:
@@ -123,10 +48,11 @@ class Task:
         Of its records.
     offset
         The first record to take.
-    contents
+    contents, head
         What the changelog holds of it.
-    counts, turn
-        As the head has them.
+    idle
+        Seconds by which the partition's time may be ahead of a key without events, before windows
+        of that key are closed; None for ever.
     """
 
     def __init__(
@@ -136,74 +62,125 @@ class Task:
         decoder: RecordDecoder,
         offset: int,
         contents: Contents | None = None,
-        counts: Counts | None = None,
-        turn: int = 0,
+        head: Head | None = None,
+        *,
+        idle: float | None = None,
     ) -> None:
         self.identity = identity
         self.offset = offset
-        self.counts = Counts() if counts is None else counts
+        self.counts = Counts() if head is None else Counts(**head.counts)
         self.committed = replace(self.counts)
-        self.dirty = contents is None  # its first offset is worth a commit of its own
+        # Its first offset is worth a commit of its own, and so are repairs.
+        self.dirty = contents is None or bool(contents.repairs)
         self.newest: int | None = None  # timestamp of the last record taken
         self.updates: list[Update] = []
         self.letters: list[Message] = []
         self._blueprint = blueprint
         self._settings = blueprint.settings()
         self._decoder = decoder
-        self._turn = turn
+        self._turn = 0 if head is None else head.turn
+        self._idle = idle
+        self._time = None if head is None else head.time
+        self._advanced = None if head is None else head.advanced
+        self._quiet: float | None = None  # since when no event came
         self._late: list[tuple[str, int]] = []
         self._touched: set[str] = set()
         self._gone: set[str] = set()  # keys that expired with the newest records
-        self._written: dict[str, int] = {}  # by key, events whose rows were written
+        self._written: dict[str, tuple[int, int]] = {}  # by key, its turn, and events by then
         self._chunks: dict[str, dict[str, deque[tuple[int, int]]]] = {}
         self._log = Log() if contents is None else contents.log()
+        self._notices = Notices()  # what people were told of its keys, once it is committed
+        self._told: list[Any] = []
         self.keyed = blueprint.make(on_late=self._note_late, on_expire=self._expired)
         if contents is not None:
             self._restore(contents)
 
     def _restore(self, contents: Contents) -> None:
+        self._told = contents.told(self.identity.model)
+        self._notices.restore(self._told)
         chunks = contents.chunks()
         for key, state in contents.states():
             mine = chunks.pop(key, {})
             joined = {holder: Chunk.join(parts) for holder, parts in mine.items()}
             self.keyed.adopt(key, state.small, chunks=joined)
-            self._written[key] = state.events
-            self._chunks[key] = {
+            self._written[key] = state.turn, state.events
+            held = self._chunks[key] = {
                 holder: deque((int(each.events[0]), int(each.events[-1])) for each in parts)
                 for holder, parts in mine.items()
             }
+            for bounds in held.values():
+                if any(after[0] <= before[1] for before, after in pairwise(bounds)):
+                    raise SnapshotError(f"key {key!r}: two processes wrote the same rows")
+        if self._advanced is not None:
+            self._advance(self._advanced)
 
-    def take(self, records: Sequence[Record]) -> None:
+    @property
+    def profile(self) -> str:
+        """The fingerprint of its profile."""
+        return self._blueprint.profile.fingerprint
+
+    def told(self) -> list[Any]:
+        """What people were told of its keys, and has not settled, as Notices has it."""
+        return self._notices.state()
+
+    def take(self, records: Records) -> None:
         """Feed the monitors; what they say, and what could not be used, waits for the commit."""
-        events = self._decoder.decode(records)
-        self.offset = records[-1].offset + 1
-        self.newest = records[-1].timestamp
+        decoded = self._decoder.decode(records)
+        self.offset = records.offsets[-1] + 1
+        self.newest = records.timestamps[-1]
         self.dirty = True
+        self._quiet = None
         self.counts.events += len(records)
-        good = np.arange(len(records))
-        if events.bad:
-            self.counts.bad += len(events.bad)
-            good = np.delete(good, [place for place, _ in events.bad])
-            self.letters += [dead_letter(records[place], why) for place, why in events.bad]
-        if not len(good):
-            return
-        scores, times, keys = events.scores, events.times, events.keys
+        self.counts.bad += len(decoded.bad)
+        self.letters += [dead_letter(records[place], why) for place, why in decoded.bad]
+        # Bad events are their key's too: its updates count them.
+        keys, batch = decoded.known()
         if keys is None:
-            keys = [f"{self.identity.topic}-{self.identity.partition}"] * len(records)
-        if len(good) < len(records):
-            scores, keys = scores[good], [keys[place] for place in good]
-            times = None if times is None else times[good]
+            keys = [f"{self.identity.topic}-{self.identity.partition}"] * batch.n
+        if self.identity.model:
+            keys = [f"{self.identity.model}:{key}" for key in keys]
+        if batch.times is not None and len(batch.times):
+            latest = float(batch.times.max())
+            self._time = latest if self._time is None else max(self._time, latest)
         named = set(keys)
         before: dict[str, int] = {}
         if self._blueprint.window.needs_time:
-            before = {key: self.keyed.monitor(key).events for key in named & set(self.keyed)}
-        self._touched |= named
+            before = {key: self.keyed.monitor(key).events for key in named if key in self.keyed}
         self._gone.clear()
-        updates = self.keyed.update_many(keys, scores, times)
+        updates = self.keyed.take(keys, batch)
+        self._touched.update(key for key in named if key in self.keyed)
         self.counts.updates += len(updates)
         self.updates += updates
         if self._late:
-            self._bury_late(records, good, keys, before)
+            good = [keys[place] for place in batch.places]
+            self._bury_late(records, decoded.batch.places, good, before)
+
+    def advance(self, now: float, *, at_end: bool) -> None:
+        """Close windows of keys without events, that the partition's time has left behind.
+
+        Parameters
+        ----------
+        now
+            Seconds of a clock: while there are no events, time goes on by it.
+        at_end
+            Whether all events there are have been taken.
+        """
+        if self._idle is None or self._time is None:
+            return
+        if self._quiet is None or not at_end:
+            self._quiet = now
+        time = self._time + (now - self._quiet) - self._idle
+        if self._advanced is None or time > self._advanced:
+            self._advance(time)
+
+    def _advance(self, time: float) -> None:
+        # Also after a restore: keys that were not written since are where they were before.
+        updates = self.keyed.advance(time)
+        self._advanced = time
+        self._touched.update(str(update.key) for update in updates)
+        self.counts.updates += len(updates)
+        self.updates += updates
+        self.dirty = self.dirty or bool(updates)
 
     def skip(self, batch: CorruptBatch) -> None:
         """Leave out records that nobody can read."""
@@ -214,7 +191,7 @@ class Task:
 
     def _bury_late(
         self,
-        records: Sequence[Record],
+        records: Records,
         good: NDArray[np.int64],
         keys: list[str],
         before: dict[str, int],
@@ -232,13 +209,19 @@ class Task:
 
     def outputs(self, updates: str, letters: str | None) -> Iterator[tuple[str, Message]]:
         """The updates and the dead letters since the last commit, each with its topic."""
-        taken, self.updates = self.updates, []
+        taken = self.learn()
         for update in taken:
             yield updates, Message(str(update.key).encode(), encode_update(update), [])
         buried, self.letters = self.letters, []
         if letters is not None:
             for letter in buried:
                 yield letters, letter
+
+    def learn(self) -> list[Update]:
+        """The updates since the last commit, which are about to be written, and told."""
+        taken, self.updates = self.updates, []
+        self._notices.learn(taken)
+        return taken
 
     def changes(self) -> Iterator[Message]:
         """What changed since the last commit: new rows, small states, and always the head."""
@@ -248,9 +231,13 @@ class Task:
         for key in written:
             self._put_small(key, self.keyed.monitor(key))
         self._touched.clear()
-        if Place("profile") not in self._log:
-            self._log.put(Place("profile"), profile_bytes(self._blueprint.profile))
-        self._log.put(Place("head"), head_bytes(self._head()))
+        model = self.identity.model
+        if Place("profile", model) not in self._log:
+            self._log.put(Place("profile", model), profile_bytes(self._blueprint.profile))
+        if (told := self.told()) != self._told:
+            self._told = told
+            self._log.put(Place("told", model), note_bytes({"told": told}))
+        self._log.put(Place("head", model), head_bytes(self._head()))
         self.dirty = False
         yield from self._log.drain()
 
@@ -267,7 +254,7 @@ class Task:
 
     def _put_rows(self, key: str, monitor: Monitor) -> None:
         held = self._chunks.setdefault(key, {})
-        for holder, chunk in monitor.since(self._written.get(key, 0)).items():
+        for holder, chunk in monitor.since(self._written.get(key, (0, 0))[1]).items():
             mine = held.setdefault(holder, deque())
             for part in _sliced(chunk):
                 first, last = int(part.events[0]), int(part.events[-1])
@@ -277,11 +264,13 @@ class Task:
             mine = held.get(holder, deque())
             while mine and (oldest is None or mine[0][1] < oldest):
                 self._log.take_back(Place("rows", key, holder, mine.popleft()[0]))
-        self._written[key] = monitor.events
 
     def _put_small(self, key: str, monitor: Monitor) -> None:
-        self._turn += 1
-        state = KeyState(self._turn, monitor.events, monitor.snapshot(rows=False))
+        turn, events = self._written.get(key, (0, 0))
+        if monitor.events > events:  # bad events do not make it the newest
+            turn = self._turn = self._turn + 1
+        self._written[key] = turn, monitor.events
+        state = KeyState(turn, monitor.events, monitor.snapshot(rows=False))
         self._log.put(Place("key", key), key_bytes(state))
 
     def _head(self) -> Head:
@@ -294,12 +283,17 @@ class Task:
             self._settings,
             self._turn,
             vars(self.counts).copy(),
+            self._time,
+            self._advanced,
+            len(self._log) + (Place("head") not in self._log),
         )
 
     def _expired(self, key: str, snapshot: bytes) -> None:
         """A key made room for another: nothing of it stays."""
         self.counts.expired += 1
+        self._notices.forget([key])
         self._gone.add(key)
+        self._touched.discard(key)
         self._written.pop(key, None)
         self._log.take_back(Place("key", key))
         for holder, chunks in self._chunks.pop(key, {}).items():
@@ -309,13 +303,20 @@ class Task:
     def _note_late(self, key: str, rows: Any, times: Any, numbers: NDArray[np.int64]) -> None:
         self._late += [(key, number) for number in numbers.tolist()]
 
-    def take_over(self, contents: Contents, last: list[Update], turn: int) -> None:
+    def write_over(self, contents: Contents) -> None:
+        """Take back what a first commit left in part."""
+        self._log = contents.log()
+
+    def take_over(self, contents: Contents, last: list[Update], before: "Task") -> None:
         """Take the place of what a changelog holds: write its last updates, and nothing stays."""
         self._log = contents.log()
         self._log.take_back_all()
-        self._turn = turn
+        self._turn = before._turn
+        self._time = before._time
+        self.counts = before.counts
+        self.committed = replace(before.committed)
         self.counts.updates += len(last)
-        self.updates += last
+        self.updates += [*before.updates, *last]
 
     def close_panes(self) -> list[Update]:
         """A last update of every key that has rows, whatever the fill of its pane."""

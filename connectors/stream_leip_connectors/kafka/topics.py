@@ -1,13 +1,13 @@
 """The connector's topics: checked at the start, made if asked to, emptied by a reset."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import NamedTuple
 
-from stream_leip_connectors import extras
-from stream_leip_connectors.kafka.connection import ClientFailed, Connection
+from stream_leip_connectors.kafka.application import Topics
+from stream_leip_connectors.kafka.client import Admin, Client, ClientFailed
 from stream_leip_connectors.kafka.errors import BrokerError, TopicsError
-from stream_leip_connectors.kafka.worker import Topics
 
 # Small segments: what was taken back is compacted away before it makes a restore slow.
 _CHANGELOG = {
@@ -16,15 +16,17 @@ _CHANGELOG = {
     "segment.bytes": str(64 << 20),
 }
 _UPDATES = {"cleanup.policy": "compact"}
+# Seconds until a topic that was deleted is gone.
+_PATIENCE = 10.0
 
 
-def check_topics(connection: Connection, topics: Topics, *, create: bool) -> int:
+def check_topics(client: Client, topics: Topics, *, create: bool) -> int:
     """How many partitions the input has; TopicsError if topics are not what they should be."""
-    with _admin(connection) as admin:
+    with administering(client) as admin:
         sizes = _partitions(admin, topics)
         if topics.input not in sizes:
             raise TopicsError(
-                f"input: topic {topics.input!r} does not exist on {connection.bootstrap}; create "
+                f"input: topic {topics.input!r} does not exist on {client.bootstrap}; create "
                 "it, with as many partitions as it will ever have, or name another with --input"
             )
         n = sizes[topics.input]
@@ -32,7 +34,7 @@ def check_topics(connection: Connection, topics: Topics, *, create: bool) -> int
         missing = {name: each for name, each in wanted.items() if name not in sizes}
         if missing and not create:
             raise TopicsError(
-                f"topics: {', '.join(map(repr, missing))} do not exist on {connection.bootstrap}; "
+                f"topics: {', '.join(map(repr, missing))} do not exist on {client.bootstrap}; "
                 "start once with --create-topics, or create them (docs/kafka.md says how)"
             )
         if missing:
@@ -45,7 +47,7 @@ def check_topics(connection: Connection, topics: Topics, *, create: bool) -> int
                 "partitions, its keys moved between them: begin anew with 'stream-leip kafka "
                 "reset'"
             )
-        policy = _policy(admin, topics.changelog)
+        policy = admin.setting(topics.changelog, "cleanup.policy")
         if "compact" not in policy or "delete" in policy:
             raise TopicsError(
                 f"changelog: topic {topics.changelog!r} has cleanup.policy={policy}, which would "
@@ -54,45 +56,74 @@ def check_topics(connection: Connection, topics: Topics, *, create: bool) -> int
     return n
 
 
-def forget(connection: Connection, topics: Topics, group: str) -> None:
+def check_panes(client: Client, name: str, *, create: bool) -> None:
+    """TopicsError unless the panes topic is there, and has the one partition it needs."""
+    with administering(client) as admin:
+        n = admin.partitions([name]).get(name)
+        if n is None and create:
+            _create(admin, {name: _Wanted(1, {"cleanup.policy": "delete"})})
+        elif n is None:
+            raise TopicsError(
+                f"topics: {name!r} does not exist on {client.bootstrap}; start once with "
+                "--create-topics, or create it with one partition"
+            )
+        elif n != 1:
+            raise TopicsError(
+                f"panes: topic {name!r} has {n} partitions; it needs exactly one. Delete it and "
+                "begin anew with 'stream-leip kafka reset'"
+            )
+
+
+def forget(client: Client, topics: Topics, group: str) -> None:
     """Delete the state, and the offsets of a group that nobody is a member of."""
-    with _admin(connection) as admin:
+    with administering(client) as admin:
         sizes = _partitions(admin, topics)
-        if group in {each["group_id"] for each in admin.list_groups()}:
-            answer = str(admin.delete_groups([group])[group])
-            if "NonEmptyGroup" in answer:
-                raise TopicsError(
-                    f"group: {group!r} still has members; stop them, and wait until the session "
-                    "timeout of those with an --instance has passed"
-                )
-            if answer != "OK":
-                raise TopicsError(f"group: {group!r} cannot be deleted: {answer}")
+        try:
+            alone = admin.delete_group(group)
+        except ClientFailed as error:
+            raise TopicsError(f"group: {group!r} cannot be deleted: {error}") from error
+        if not alone:
+            raise TopicsError(
+                f"group: {group!r} still has members; stop them, and wait until the session "
+                "timeout of those with an --instance has passed"
+            )
         if topics.changelog in sizes:
-            admin.delete_topics([topics.changelog])
+            delete_topic(admin, topics.changelog)
 
 
-def _wanted(topics: Topics, partitions: int) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {
-        topics.updates: {"num_partitions": partitions, "configs": _UPDATES},
-        topics.changelog: {"num_partitions": partitions, "configs": _CHANGELOG},
+def delete_topic(admin: Admin, name: str) -> None:
+    """Delete a topic, if it is there, and wait until it is gone: a start may follow at once."""
+    if name in admin.partitions([name]):
+        admin.delete(name)
+    until = time.monotonic() + _PATIENCE
+    while name in admin.partitions([name]) and time.monotonic() < until:
+        time.sleep(0.1)
+
+
+class _Wanted(NamedTuple):
+    partitions: int
+    settings: dict[str, str]
+
+
+def _wanted(topics: Topics, partitions: int) -> dict[str, _Wanted]:
+    found = {
+        topics.updates: _Wanted(partitions, _UPDATES),
+        topics.changelog: _Wanted(partitions, _CHANGELOG),
     }
     if topics.letters is not None:
-        found[topics.letters] = {"num_partitions": 1, "configs": {}}
+        found[topics.letters] = _Wanted(1, {})
     return found
 
 
-def _create(admin: Any, missing: dict[str, dict[str, Any]]) -> None:
-    kafka = extras.kafka()
-    for name, each in missing.items():
+def _create(admin: Admin, missing: dict[str, _Wanted]) -> None:
+    for name, (partitions, settings) in missing.items():
         try:
-            admin.create_topics({name: each}, wait_for_metadata=True)
-        except kafka.errors.TopicAlreadyExistsError:
-            pass  # another process of the group was faster
-        except kafka.errors.KafkaError as error:
+            admin.create(name, partitions, settings)
+        except ClientFailed as error:
             raise TopicsError(f"topic {name!r} cannot be created: {error}") from error
 
 
-def _partitions(admin: Any, topics: Topics) -> dict[str, int]:
+def _partitions(admin: Admin, topics: Topics) -> dict[str, int]:
     """Of the topics that exist."""
     named = [topics.input, topics.updates, topics.changelog]
     if topics.letters is not None:
@@ -100,27 +131,19 @@ def _partitions(admin: Any, topics: Topics) -> dict[str, int]:
     twice = {name for name in named if named.count(name) > 1}
     if twice:
         raise TopicsError(f"topics: {twice.pop()!r} is named twice; each needs one of its own")
-    described = admin.describe_topics(named)
-    return {each["name"]: len(each["partitions"]) for each in described if not each["error_code"]}
-
-
-def _policy(admin: Any, topic: str) -> str:
-    resources = extras.kafka("kafka.admin")
-    asked = resources.ConfigResource("topic", topic, {"cleanup.policy": None})
-    found = admin.describe_configs([asked], config_filter="all")
-    return str(found["topic"][topic]["cleanup.policy"]["value"])
+    return admin.partitions(named)
 
 
 @contextmanager
-def _admin(connection: Connection) -> Iterator[Any]:
-    kafka = extras.kafka()
+def administering(client: Client) -> Iterator[Admin]:
+    """An admin, whose failures become BrokerError."""
     try:
-        admin = extras.kafka("kafka.admin").KafkaAdminClient(**connection.arguments())
-    except (ClientFailed, kafka.errors.KafkaError) as error:
+        admin = client.admin()
+    except ClientFailed as error:
         raise BrokerError(f"bootstrap: {error}; is the broker there?") from error
     try:
         yield admin
-    except kafka.errors.KafkaError as error:
-        raise BrokerError(f"{connection.bootstrap}: {error}") from error
+    except ClientFailed as error:
+        raise BrokerError(f"{client.bootstrap}: {error}") from error
     finally:
         admin.close()

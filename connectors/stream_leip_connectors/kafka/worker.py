@@ -4,66 +4,37 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from stream_leip import Update
+from stream_leip_connectors.kafka.application import Membership, Topics
+from stream_leip_connectors.kafka.backlog import Backlog
+from stream_leip_connectors.kafka.blueprint import Identity
+from stream_leip_connectors.kafka.burials import Burials
 from stream_leip_connectors.kafka.client import (
-    Assignment,
+    Client,
+    ClientFailed,
     GroupConsumer,
+    Listener,
     Producer,
     Sending,
-    TopicReader,
-    corrupt_batches,
 )
-from stream_leip_connectors.kafka.connection import PATIENCE, ClientFailed, Connection
+from stream_leip_connectors.kafka.connection import PATIENCE
+from stream_leip_connectors.kafka.corruption import find_corrupt
+from stream_leip_connectors.kafka.counts import Counts
 from stream_leip_connectors.kafka.errors import BrokerError, FencedError, RetentionLoss
-from stream_leip_connectors.kafka.outage import Outage
-from stream_leip_connectors.kafka.restoring import Restorer, Situation, read_changelog
-from stream_leip_connectors.kafka.task import Counts, Identity, Task
+from stream_leip_connectors.kafka.outage import Displacement, Outage
+from stream_leip_connectors.kafka.records import Records
+from stream_leip_connectors.kafka.restoring import Situation, read_changelog
+from stream_leip_connectors.kafka.working import Making, Working
 
 log = logging.getLogger("stream_leip.kafka")
 
 # Updates and dead letters that may wait for a commit; more, and it comes early.
 _MOST_WAITING = 20_000
-
-
-@dataclass(frozen=True)
-class Topics:
-    """Names: where events come from, where updates, dead letters (None: nowhere) and state go."""
-
-    input: str
-    updates: str
-    letters: str | None
-    changelog: str
-
-
-@dataclass(frozen=True)
-class Membership:
-    """How a worker is a member of its group.
-
-    Parameters
-    ----------
-    group
-        The consumer group: the application's name.
-    instance
-        A name of its own that stays over restarts; None for none.
-    assignment
-        How partitions move when members come and go.
-    session
-        Seconds after which a silent member is given up.
-    commit
-        Seconds from one transaction to the next.
-    transaction
-        Seconds after which the brokers abort a transaction that a dead worker left open.
-    """
-
-    group: str
-    instance: str | None = None
-    assignment: Assignment = "cooperative"
-    session: float = 45.0
-    commit: float = 1.0
-    transaction: float = 10.0
+_MOST_POLLED = 10_000
+# Seconds from one poll to the next, about.
+_TURN = 0.5
 
 
 class Worker:
@@ -71,8 +42,8 @@ class Worker:
 
     Parameters
     ----------
-    connection, topics, partitions
-        Where, what, and how many partitions the input has.
+    client, topics, partitions
+        By what, what, and how many partitions the input has.
     membership
         As which member.
     restorer
@@ -82,92 +53,133 @@ class Worker:
 
     Attributes
     ----------
+    on_restored
+        Called with each task that was made.
     on_committed
         Called with the updates of each transaction, once it is committed.
     """
 
     def __init__(
         self,
-        connection: Connection,
+        client: Client,
         topics: Topics,
         partitions: int,
         membership: Membership,
-        restorer: Restorer,
+        restorer: Making,
         asked: Callable[[], bool],
     ) -> None:
-        self.tasks: dict[int, Task] = {}
+        self.tasks: dict[int, Working] = {}
         self.lags: dict[int, int] = {}
         self.beat = time.monotonic()  # of its loop
+        self.on_restored: Callable[[Working], None] | None = None
         self.on_committed: Callable[[list[Update]], None] | None = None
         self.total = Counts()  # committed
         self.commits = 0
         self.commit_seconds = 0.0
         self.restores = 0
         self.restore_seconds = 0.0
-        self._connection = connection
+        self.pauses = 0  # of reading, for work that takes long
+        self._client = client
         self._topics = topics
         self._partitions = partitions
         self._member = membership
         self._restorer = restorer
         self._asked = asked
         self._outage = Outage()
+        self._burials = Burials()
         # Two dynamic members are never of one name, so that none fences another.
         who = membership.instance or uuid.uuid4().hex
         self._name = f"{membership.group}-{who}"
         self._producer: Producer | None = None
         self._assigned: set[int] = set()  # of these, some wait for their task
+        self._backlog = Backlog()
+        self._full = False  # its partitions are paused, for the backlog
         self._due = 0.0
         self._polled = False
+        self._displacement = Displacement(membership.instance)
 
     def run(self) -> None:
         """Work until asked to stop; then commit, and leave the group."""
         while True:
-            self._consumer = self._join()
+            consumer = self._join()
+            if consumer is None:
+                self._drop_producer(PATIENCE / 4)
+                return
+            self._consumer = consumer
+            keep = False
             try:
                 self._work()
             except ClientFailed as error:
                 self._judge(error)
+                # Another producer would hide from it that somebody else has its name.
+                keep = error.meaning == "displaced"
             else:
                 break
             finally:
-                self._leave()
+                self._leave(keep=keep)
 
-    def _join(self) -> GroupConsumer:
-        while True:
+    def _join(self) -> GroupConsumer | None:
+        """A new member; None if asked to stop before it could be."""
+        member = self._member.member()
+        listener = Listener(self._on_assigned, self._on_revoked, self._on_lost)
+        while not self._asked():
             try:
-                return GroupConsumer(
-                    self._connection,
-                    self._topics.input,
-                    self._member.group,
-                    instance=self._member.instance,
-                    assignment=self._member.assignment,
-                    session=self._member.session,
-                    most=10_000,
-                    on_assigned=self._on_assigned,
-                    on_revoked=self._on_revoked,
-                    on_lost=self._on_lost,
-                )
+                if member.instance is not None:
+                    self._own_producer()  # first: who had this name before can write no more
+                return self._client.consumer(self._topics.input, member, _MOST_POLLED, listener)
             except ClientFailed as error:
+                if error.meaning != "retry":
+                    self._judge(error)
                 self._wait(error)
+        return None
 
     def _work(self) -> None:
         self._due = time.monotonic() + self._member.commit
         while not self._asked():
             self._restore()
             self.beat = time.monotonic()
-            for partition, records in self._consumer.poll(self._pause()).items():
-                task = self.tasks.get(partition)
-                if task is not None:
-                    task.take(records)
+            self._read()
             self._polled = True
             if time.monotonic() >= self._due or self._waiting() > _MOST_WAITING:
                 self.lags = self.lag()
+                self._advance()
                 self._commit_until_done()
         self._commit_last()
+
+    def _read(self) -> None:
+        """Poll, and work on what came; what takes long waits for the next turn.
+
+        Until then no more is read. But it polls: the group's affairs are done in there.
+        """
+        self._backlog.put(self._consumer.poll(0.0 if self._backlog else self._pause()))
+        self._backlog.work(self._take, _TURN)
+        if bool(self._backlog) == self._full:
+            return
+        self._full = not self._full
+        self.pauses += self._full
+        (self._consumer.pause if self._full else self._consumer.resume)(self.tasks.keys())
+
+    def _take(self, partition: int, records: Records) -> None:
+        if partition in self.tasks:
+            self.tasks[partition].take(records)
 
     def _pause(self) -> float:
         """How long a poll may wait."""
         return min(max(self._due - time.monotonic(), 0.0), 0.2)
+
+    def _advance(self) -> None:
+        """Let time go on without events, where that is asked for."""
+        if self._restorer.clocked:
+            for partition, task in self.tasks.items():
+                task.advance(time.monotonic(), at_end=self._at_end(partition))
+
+    def _at_end(self, partition: int) -> bool:
+        """Whether it has read all there is, markers of transactions included."""
+        end = self._consumer.high_watermark(partition)
+        if end is None or self._backlog:
+            return False
+        position = self._consumer.position(partition)
+        return position is not None and position >= end
 
     def _waiting(self) -> int:
         return sum(len(task.updates) + len(task.letters) for task in self.tasks.values())
@@ -183,27 +195,30 @@ class Worker:
         started = time.monotonic()
         producer = self._own_producer()
         topics = self._topics
-        sendings: list[Sending] = []
+        outputs: list[Sending] = []
+        changes: list[Sending] = []
         updates = [update for task in tasks for update in task.updates]
+        buried = {task.identity.partition: list(task.letters) for task in tasks if task.letters}
         # 1. The prior updates and the dead letters.
         for task in tasks:
-            outputs = task.outputs(topics.updates, topics.letters)
-            sendings += [Sending(topic, None, message) for topic, message in outputs]
+            written = task.outputs(topics.updates, topics.letters)
+            outputs += [Sending(topic, None, message) for topic, message in written]
         # 2. New rows, in chunks, and tombstones for those that left the scope;
         # 3. small states of the keys that saw events, and always a head for each task.
         for task in tasks:
             partition = task.identity.partition
-            sendings += [Sending(topics.changelog, partition, each) for each in task.changes()]
+            changes += [Sending(topics.changelog, partition, each) for each in task.changes()]
         # 4. The input offsets.
         offsets = {task.identity.partition: task.offset for task in tasks}
-        membership = self._consumer.membership()
-        producer.transact(sendings, topics.input, offsets, membership, timeout)
+        producer.commit([outputs, changes], self._consumer, offsets, timeout)
         for task in tasks:
             self.total.add(task.counts, task.committed)
             task.committed = replace(task.counts)
+        self._displacement.over()
         self.commits += 1
         self.commit_seconds += time.monotonic() - started
         self._outage.over()
+        self._burials.tell(buried)
         if self.on_committed is not None:
             self.on_committed(updates)
 
@@ -212,6 +227,10 @@ class Worker:
         try:
             self._commit(min(self._member.transaction, PATIENCE))
         except ClientFailed as error:
+            if error.meaning == "displaced":
+                # No commit of this member will do; as a new one it may, once this is ended.
+                self._drop_producer()
+                raise
             self._judge(error)
             self._go_back()
 
@@ -219,30 +238,42 @@ class Worker:
         """Forget the tasks: they are restored from what was committed."""
         self._drop_producer()
         self._consumer.pause(self.tasks.keys() & self._assigned)
-        self.tasks.clear()
+        self._forget()
 
     def _commit_last(self) -> None:
         try:
             self._commit(PATIENCE)
         except ClientFailed as error:
-            log.warning("the last commit failed; the next start reads it again: %s", error)
+            log.warning(
+                "the last commit failed; the next start reads it again: %s",
+                error,
+                extra={"offsets": self._offsets()},
+            )
             self.tasks.clear()
             self._drop_producer()
+
+    def _offsets(self) -> dict[int, int]:
+        """How far each task is, for the log."""
+        return {partition: task.offset for partition, task in self.tasks.items()}
 
     def _own_producer(self) -> Producer:
         """The producer; a new one ends what the one before it left open."""
         if self._producer is None:
-            self._producer = Producer(self._connection, self._name, self._member.transaction)
+            self._producer = self._client.producer(
+                self._name, self._member.transaction, self._member.delivery
+            )
         return self._producer
 
     def _drop_producer(self, wait: float = 0.0) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.close(wait)
+            # Without a transaction, what it still writes must be there before anything is read.
+            producer.close(wait if self._member.delivery == "exactly-once" else PATIENCE)
 
     def _judge(self, error: ClientFailed) -> None:
         """Raise what no waiting helps against; else say it, and wait a little."""
-        if error.meaning == "fenced" and self._member.instance is not None:
+        displaced = error.meaning == "displaced" and self._displacement.again()
+        if displaced or (error.meaning == "fenced" and self._member.instance is not None):
             raise FencedError(
                 f"instance {self._member.instance!r} of group {self._member.group!r} runs "
                 f"somewhere else too ({error}); give each process an --instance of its own"
@@ -270,15 +301,16 @@ class Worker:
     def _skip_corrupt(self, error: ClientFailed) -> None:
         """Write a dead letter for records that no client can read, and go on after them."""
         positions = {partition: task.offset for partition, task in self.tasks.items()}
-        found = corrupt_batches(self._connection, self._topics.input, positions)
+        found = find_corrupt(
+            lambda: self._client.reader(committed=False), self._topics.input, positions
+        )
         if not found:
             raise error  # not the records, then: what it is, a person must see
         for batch in found:
-            log.error("%s; a dead letter says so", batch)
+            where = {"partition": batch.partition, "offset": batch.first, "last_offset": batch.last}
+            log.error("%s; a dead letter says so", batch, extra=where)
             self.tasks[batch.partition].skip(batch)
         self._commit_until_done()
-
-    # Tasks
 
     def _restore(self) -> None:
         """Make the tasks of partitions that were assigned."""
@@ -289,28 +321,37 @@ class Worker:
         try:
             made = self._restored(wanted)
         except ClientFailed as error:
+            if error.meaning == "displaced":
+                raise
             self._judge(error)
             return
         for partition, task in made.items():
             self.tasks[partition] = task
             self._consumer.seek(partition, task.offset)
-        self._consumer.resume(made.keys())
+        if not self._full:
+            self._consumer.resume(made.keys())
         self._outage.over()
         took = time.monotonic() - started
         if made:
+            if self.on_restored is not None:
+                for task in made.values():
+                    self.on_restored(task)
             self.restores += 1
             self.restore_seconds += took
-            log.info("restored partitions %s in %.1f s", wanted, took)
+            offsets = {partition: task.offset for partition, task in made.items()}
+            log.info("restored partitions %s in %.1f s", wanted, took, extra={"offsets": offsets})
 
-    def _restored(self, wanted: list[int]) -> dict[int, Task]:
+    def _restored(self, wanted: list[int]) -> dict[int, Working]:
         # First a transaction of ours that was given up must be ended for good; then the offsets;
         # then the changelog, which has all that is committed.
         self._own_producer()
         committed = {each: self._consumer.committed(each) for each in wanted}
-        reader = TopicReader(self._connection)
+        reader = self._client.reader()
         try:
             bounds = reader.bounds(self._topics.input, wanted)
-            contents = read_changelog(reader, self._topics.changelog, wanted, self._asked)
+            contents = read_changelog(
+                reader, self._topics.changelog, wanted, self._asked, self._member.delivery
+            )
         finally:
             reader.close()
         if contents is None:
@@ -332,29 +373,38 @@ class Worker:
 
     def _on_revoked(self, partitions: set[int]) -> None:
         """Commit what is done, so that the next owner goes on from there."""
-        self._assigned -= partitions
         try:
             if partitions & self.tasks.keys():
                 self._commit(min(self._member.session / 2, PATIENCE))
         except ClientFailed as error:
-            log.warning("a commit before partitions go failed; they are read again: %s", error)
+            log.warning(
+                "a commit before partitions go failed; they are read again: %s",
+                error,
+                extra={"partitions": sorted(partitions), "offsets": self._offsets()},
+            )
             self._drop_producer()
             # Those that stay are ahead of what is committed: they are restored.
-            self.tasks.clear()
-        for partition in partitions:
-            self.tasks.pop(partition, None)
+            self._forget()
+        self._on_lost(partitions)
 
     def _on_lost(self, partitions: set[int]) -> None:
         """Another member has them already: what was not committed is its to do."""
         self._assigned -= partitions
+        self._backlog.drop(partitions)
         for partition in partitions:
             self.tasks.pop(partition, None)
 
-    def _leave(self) -> None:
-        self._consumer.close(PATIENCE / 2)
+    def _forget(self) -> None:
+        self._backlog.clear()
+        self._full = False
         self.tasks.clear()
+
+    def _leave(self, *, keep: bool) -> None:
+        self._consumer.close(PATIENCE / 2)
+        self._forget()
         self._assigned.clear()
-        self._drop_producer(PATIENCE / 4)
+        if not keep:
+            self._drop_producer(PATIENCE / 4)
 
     def waiting_for(self) -> str | None:
         """What it waits for before it can work; None if it works."""
@@ -367,7 +417,7 @@ class Worker:
 
     def lag(self) -> dict[int, int]:
         """How many offsets each partition is behind, where that is known."""
-        found: dict[int, Any] = {}
+        found: dict[int, int] = {}
         for partition, task in list(self.tasks.items()):
             end = self._consumer.high_watermark(partition)
             if end is not None:

@@ -1,0 +1,216 @@
+"""What a group would miss on its brokers, all of it at once, each with the remedy."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from stream_leip_connectors import extras
+from stream_leip_connectors.config import KafkaSettings
+from stream_leip_connectors.kafka.client import ClientFailed
+from stream_leip_connectors.kafka.clients import make_client
+from stream_leip_connectors.kafka.connection import Connection
+from stream_leip_connectors.kafka.errors import BrokerError
+from stream_leip_connectors.kafka.making import make
+
+_FORBIDDEN = 29  # Kafka's code of a topic that this user may not know of
+# Seconds that a broker may take to make its own topics, at its very first group or transaction.
+_PATIENCE = 15.0
+
+
+class Finding(NamedTuple):
+    """What was looked at, whether it is fine, and what was seen; if it is not, the remedy."""
+
+    what: str
+    fine: bool
+    says: str
+
+    def __str__(self) -> str:
+        return f"{'ok' if self.fine else 'wrong':5} {self.what}: {self.says}"
+
+
+def check(settings: KafkaSettings) -> Iterator[Finding]:
+    """Look at all that a run with these settings needs; nothing is made or written.
+
+    Examples
+    --------
+    >>> from stream_leip_connectors.config import KafkaSettings
+    >>> from stream_leip_connectors.kafka.checking import check
+    >>> for finding in check(KafkaSettings(bootstrap="127.0.0.1:1")):
+    ...     print(finding)
+    ok    codecs: gzip, lz4, snappy, zstd
+    wrong broker: 127.0.0.1:1 cannot be reached: nobody listens there; is the broker up?
+    """
+    yield _codecs()
+    connection = Connection(settings.bootstrap, settings.client_options())
+    try:
+        make_client("kafka-python", connection).check_reach()
+    except BrokerError as error:
+        yield Finding("broker", False, str(error))
+        return
+    # Rights are told by this client alone.
+    with closing(
+        make(extras.kafka("kafka.admin").KafkaAdminClient, **connection.arguments())
+    ) as admin:
+        cluster = admin.describe_cluster()
+        brokers = len(cluster["brokers"])
+        yield Finding("broker", True, f"{connection.bootstrap} answers; {brokers} in the cluster")
+        may_create = "CREATE" in (cluster.get("authorized_operations") or ())
+        yield from _Topics(admin, settings, may_create).findings()
+        yield _group(admin, settings.group)
+    yield _transactions(connection, settings)
+
+
+def _codecs() -> Finding:
+    """Whoever writes the input may compress it with any of these."""
+    codec = extras.kafka("kafka.codec")
+    there = {name: getattr(codec, f"has_{name}")() for name in ("gzip", "lz4", "snappy", "zstd")}
+    missing = [name for name, found in there.items() if not found]
+    if missing:
+        return Finding(
+            "codecs",
+            False,
+            f"{', '.join(missing)} cannot be read; pip install 'stream-leip[kafka]'",
+        )
+    return Finding("codecs", True, ", ".join(there))
+
+
+class _Topics:
+    """The topics, and what this user may do with them."""
+
+    def __init__(self, admin: Any, settings: KafkaSettings, may_create: bool) -> None:
+        self._admin = admin
+        self._settings = settings
+        self._may_create = may_create
+        self._partitions: int | None = None  # of the input
+
+    def findings(self) -> Iterator[Finding]:
+        settings = self._settings
+        wanted = [
+            ("input", settings.input, {"READ"}),
+            ("updates", settings.updates, {"WRITE"}),
+            ("changelog", settings.changelog_topic, {"READ", "WRITE", "DESCRIBE_CONFIGS"}),
+        ]
+        if settings.letters_topic is not None:
+            wanted.append(("dead letters", settings.letters_topic, {"WRITE"}))
+        described = {
+            each["name"]: each for each in self._admin.describe_topics([w[1] for w in wanted])
+        }
+        for role, name, rights in wanted:
+            yield self._of(role, name, rights, described[name])
+
+    def _of(self, role: str, name: str, rights: set[str], found: dict[str, Any]) -> Finding:
+        what = f"{role} {name!r}"
+        if found["error_code"] == _FORBIDDEN:
+            return Finding(
+                what, False, f"this user may not know of it; allow {_listed(rights)} on it"
+            )
+        if found["error_code"]:
+            return self._missing(role, what)
+        partitions = len(found["partitions"])
+        if role == "input":
+            self._partitions = partitions
+        held = found["authorized_operations"]
+        lacking = set() if held is None else rights - set(held)
+        if lacking:
+            return Finding(what, False, f"this user may not {_listed(lacking)} it; allow that")
+        wrong = self._wrong_changelog(name, partitions) if role == "changelog" else None
+        plural = "" if partitions == 1 else "s"
+        return Finding(what, wrong is None, wrong or f"{partitions} partition{plural}")
+
+    def _missing(self, role: str, what: str) -> Finding:
+        if role == "input":
+            return Finding(
+                what,
+                False,
+                "does not exist; create it, with as many partitions as it will ever have",
+            )
+        if self._settings.create_topics and self._may_create:
+            return Finding(what, True, "does not exist yet; --create-topics makes it")
+        if self._settings.create_topics:
+            return Finding(
+                what, False, "does not exist, and this user may not CREATE topics; create it"
+            )
+        needs = {
+            "changelog": " with cleanup.policy=compact and as many partitions as the input",
+        }.get(role, "")
+        return Finding(
+            what, False, f"does not exist; start once with --create-topics, or create it{needs}"
+        )
+
+    def _wrong_changelog(self, name: str, partitions: int) -> str | None:
+        if self._partitions is not None and partitions != self._partitions:
+            return (
+                f"has {partitions} partitions, but the input has {self._partitions}; begin anew "
+                "with 'stream-leip kafka reset', or name another with --changelog"
+            )
+        policy = self._policy(name)
+        if "compact" not in policy or "delete" in policy:
+            return f"cleanup.policy={policy} would lose state; set cleanup.policy=compact"
+        return None
+
+    def _policy(self, topic: str) -> str:
+        resources = extras.kafka("kafka.admin")
+        asked = resources.ConfigResource("topic", topic, {"cleanup.policy": None})
+        found = self._admin.describe_configs([asked], config_filter="all")["topic"][topic]
+        return str(found["cleanup.policy"]["value"])
+
+
+def _group(admin: Any, group: str) -> Finding:
+    """Whether this user may be a member."""
+    errors = extras.kafka().errors
+    what = f"group {group!r}"
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            found = admin.describe_groups([group])[group]
+        except errors.CoordinatorNotAvailableError as error:
+            if time.monotonic() > until:
+                return Finding(what, False, f"no broker coordinates it ({error}); is one missing?")
+            time.sleep(0.5)
+            continue
+        except errors.AuthorizationError:
+            return Finding(what, False, "this user may not READ it; allow that")
+        break
+    held = found.get("authorized_operations")
+    if held and "READ" not in held:
+        return Finding(what, False, "this user may not READ it; allow that")
+    members = len(found.get("members") or ())
+    return Finding(what, True, f"{members} members" if members else "no members now")
+
+
+def _transactions(connection: Connection, settings: KafkaSettings) -> Finding:
+    """Whether the brokers take transactions of this group; none is begun."""
+    # Not the name of an instance: who comes later by the same one ends the one before.
+    name = f"{settings.group}-check"
+    client = make_client("kafka-python", connection)
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            client.producer(name, settings.transaction_timeout, "exactly-once").close(1.0)
+        except ClientFailed as error:
+            says = str(error)
+            if "InvalidTransactionTimeout" in says:
+                why = "--transaction-timeout is above the broker's transaction.max.timeout.ms"
+                return Finding("transactions", False, f"{why}; shorten it")
+            if error.meaning == "refused":
+                why = f"this user may not write as {name!r} ({says})"
+                return Finding(
+                    "transactions",
+                    False,
+                    f"{why}; allow WRITE on transactional ids that begin with '{settings.group}-'",
+                )
+            if time.monotonic() > until:
+                why = f"the brokers do not begin any ({says})"
+                return Finding(
+                    "transactions",
+                    False,
+                    f"{why}; do they have transaction.state.log.replication.factor nodes?",
+                )
+            time.sleep(0.5)
+        else:
+            return Finding("transactions", True, "the brokers take them")
+
+
+def _listed(rights: set[str]) -> str:
+    return " and ".join(sorted(rights))
