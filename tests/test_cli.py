@@ -1,7 +1,10 @@
 """The command, run as people run it."""
 
 import json
+import re
 import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
+from stream_leip_connectors.cli import app
 from stream_leip_connectors.files import example
 
 from stream_leip import SourceProfile
@@ -41,6 +46,27 @@ def test_estimate_for_people(folder: Path) -> None:
     assert done.returncode == 0
     assert "class mix of 2000 rows" in done.stdout
     assert "auto takes" in done.stdout
+
+
+@pytest.mark.parametrize("longest", [2, 12, 40])
+def test_estimates_stay_whole_on_a_narrow_terminal(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    data = example()
+    names = [f"{j}".ljust(longest, "x") for j in range(10)]
+    labels = [names[label] for label in data.val_labels]
+    np.savez(tmp_path / "v.npz", scores=data.val_logits, labels=labels, classes=names)
+    assert run("fit", "v.npz", cwd=tmp_path).returncode == 0
+    lines = run("estimate", folder / "today.npz", cwd=tmp_path).stdout.splitlines()
+    assert lines[1].split() == (
+        ["class", "source", "auto", "low", "high", "LEIP", "EM", "RLLS", "BBSE", "CC", "PCC"]
+    )
+    assert max(map(len, lines[:-1])) <= 80
+    figures = [line.split()[1:] for line in lines[2:-1] if "." in line]
+    assert len(figures) == 10
+    assert all(len(each) == 10 for each in figures)
+    assert "…" not in "".join(lines)
 
 
 def test_estimate_for_machines(folder: Path) -> None:
@@ -224,3 +250,24 @@ def test_demo_data_can_be_used(tmp_path: Path) -> None:
     done = run("demo", "data", "taken", cwd=tmp_path)
     assert done.returncode == 1
     assert "taken: cannot be written" in done.stderr
+
+
+def verbs(group: Any, *before: str) -> Iterator[tuple[str, ...]]:
+    for name, verb in group.commands.items():
+        yield from verbs(verb, *before, name) if hasattr(verb, "commands") else [(*before, name)]
+
+
+@pytest.mark.parametrize("verb", list(verbs(typer.main.get_command(app))), ids=" ".join)
+def test_help_reads_well_on_a_narrow_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run(*verb, "--help", cwd=tmp_path).stdout
+    assert "Example: " in text
+    assert "[default: (" not in text
+    above = text.partition("╭")[0].split(" Usage: ")[1]
+    paragraphs = [each.splitlines() for each in re.split(r"\n\s*\n", above.strip())]
+    for lines in paragraphs[1:]:
+        # A line ends where the next word would not fit, and nowhere else.
+        for line, after in pairwise(lines):
+            assert len(line.strip()) + len(after.split()[0]) >= 76, (line, after)

@@ -16,8 +16,8 @@ from stream_leip_connectors.config import (
     Section,
     WatchSettings,
     WrongUsage,
-    load,
 )
+from stream_leip_connectors.loading import load
 
 from tests.commands import run
 
@@ -80,7 +80,7 @@ def test_the_file_is_named_or_found_here(empty: Path, monkeypatch: pytest.Monkey
             "windows = 3",
             "'windows' is no setting of the top table; there are alarm, estimator",
         ),
-        ("[watches]", r"table \[watches\] is unknown; there are kafka, watch"),
+        ("[watches]", r"table \[watches\] is unknown; there are dashboard, kafka, log, watch"),
         ('[watch]\nstat = "x"', r"'stat' is no setting of table \[watch\]"),
         ('window = "often"', r"window: 'often': length: .* \(from c\.toml\)"),
         ("max_rows = 0", r"max_rows: 0: .*greater than or equal to 1 \(from c\.toml\)"),
@@ -153,8 +153,10 @@ def test_settings_are_an_option_with_an_example(
     done = run(*verb, "--help", cwd=empty)
     for section in sections:
         for name in section.model_fields:
-            # What is typed, everybody on the machine can see: passwords have no flag.
-            assert (f"--{name.replace('_', '-')} " in done.stdout) != name.endswith("password")
+            # What is typed, everybody on the machine can see: passwords have no flag. Models have
+            # --profile NAME=PATH.
+            none = name.endswith("password") or name == "models"
+            assert (f"--{name.replace('_', '-')} " in done.stdout) != none
     assert done.stdout.count("Example:") > 10
 
 

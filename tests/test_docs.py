@@ -1,7 +1,9 @@
 """The documentation: links resolve, commands run, all names are there, nothing is loaded."""
 
+import importlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -63,6 +65,24 @@ def test_block_of_a_page_runs(name: str, block: Block, folder: Path) -> None:
         printed = run_python(block, {"__name__": "docs"}, folder)
     if block.output is not None:
         assert printed.rstrip() == block.output.rstrip()
+
+
+def benchmark_commands() -> list[str]:
+    found = re.compile(r"^ *python -m (benchmarks\..*)$", re.MULTILINE)
+    return sorted({each for page in PAGES for each in found.findall(page.read_text("utf-8"))})
+
+
+# Of the libraries that are compared with ours, when they are imported.
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("command", benchmark_commands())
+def test_a_benchmark_takes_the_options_that_a_page_shows(command: str) -> None:
+    """They take minutes: that they run is seen where they wrote the page's figures."""
+    module, *options = shlex.split(command)
+    verb = typer.Typer()
+    verb.command()(importlib.import_module(module).main)
+    context = typer.main.get_command(verb).make_context(module, options)
+    shown = context.params.get("markdown")
+    assert not isinstance(shown, Path) or (ROOT / shown).is_file()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -144,3 +145,34 @@ def test_a_late_event_leaves_the_scope_as_it_is() -> None:
         else:
             monitor.update(ROW, 3.0)
         assert monitor.estimate().n == 1
+
+
+@pytest.mark.parametrize("back", [30.0, 3600.0, 1e9])
+def test_a_clock_set_back_makes_events_late_until_it_has_caught_up(back: float) -> None:
+    times = [1e9 + 5, 1e9 + 15, *(1e9 + 16 - back + np.arange(4)), 1e9 + 18, 1e9 + 25]
+    monitor, updates = feed(Tumbling(seconds=10), times)
+    assert [(u.start, u.n) for u in updates] == [(1e9, 1), (1e9 + 10, 2)]
+    assert monitor.late == 4
+    assert monitor.estimate().n == 1
+
+
+@pytest.mark.parametrize("window", [Tumbling(seconds=10), Sliding(seconds=20, every=10)], ids=str)
+def test_events_of_one_moment_stay_together(window: Window) -> None:
+    times = [20.0] * 3 + [30.0] * 4 + [40.0] * 2
+    monitor, updates = feed(window, times)
+    assert monitor.late == 0
+    at_once = Monitor(PROFILE, window).update_many([ROW] * 9, times)
+    assert [u.to_dict() for u in at_once] == [u.to_dict() for u in updates]
+    sizes = [3, 4] if isinstance(window, Tumbling) else [3, 7]
+    assert [u.n for u in updates] == sizes
+
+
+def test_summer_time_makes_no_hour_of_two() -> None:
+    """One hour of the clock comes twice in autumn; windows go by what the zone makes of it."""
+    berlin = ZoneInfo("Europe/Berlin")
+    first = datetime(2026, 10, 25, 2, 30, tzinfo=berlin)
+    second = first.replace(fold=1)
+    after = datetime(2026, 10, 25, 3, 30, tzinfo=berlin)
+    _, updates = feed(Tumbling(seconds=3600), [first, second, after])
+    assert [u.n for u in updates] == [1, 1]
+    assert updates[1].start == datetime(2026, 10, 25, 1, tzinfo=UTC).timestamp()

@@ -5,10 +5,21 @@ from pathlib import Path
 
 import pytest
 
+NEED_KAFKA = ("07", "08")
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("[0-9]*.py"))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            path,
+            id=path.stem,
+            marks=[pytest.mark.needs_kafka] if path.name.startswith(NEED_KAFKA) else [],
+        )
+        for path in EXAMPLES
+    ],
+)
 def test_an_example_runs(
     path: Path,
     capsys: pytest.CaptureFixture[str],

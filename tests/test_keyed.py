@@ -1,6 +1,7 @@
 """Keyed monitors: the same as a monitor a key, expiry, budgets."""
 
 import gc
+import re
 import tracemalloc
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_leip import (
+    Adaptive,
     BadRowsError,
     Fading,
     InputError,
@@ -120,6 +122,8 @@ def test_keys_are_strings_and_as_many_as_events() -> None:
 class Mute:
     """A window of the user's own that does not say what it takes."""
 
+    needs_time = False
+
     def open(self, layout: Any) -> Any:
         return object()
 
@@ -200,8 +204,7 @@ def test_what_adaptive_keys_hold_stays_within_the_budget() -> None:
         keyed = KeyedMonitor(profile, max_keys=count, max_bytes=100_000 * count)
         for i in range(count):
             keyed.update_many([f"key {i}"] * 6000, scores)
-        assert keyed.max_rows is not None
-        assert 400 < keyed.max_rows < 2000
+        assert keyed.max_rows == 400
         gc.collect()
         held = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
@@ -222,6 +225,44 @@ def test_a_budget_caps_the_rows_of_each_key() -> None:
     fewer = KeyedMonitor(PROFILE, Tumbling(count=50), max_keys=10, max_bytes=10**9, max_rows=5)
     fewer.update_many(["a"] * 50, rng.dirichlet(np.full(3, 0.4), 50))
     assert fewer.estimate("a").n <= 5
+
+
+def test_adaptive_keys_keep_the_rows_of_a_rung() -> None:
+    profile = make_profile(np.full(10, 0.1))
+    budgets = (70_000, 200_000, 400_000, 10**8)
+    keyed = [KeyedMonitor(profile, max_keys=10, max_bytes=10 * each) for each in budgets]
+    found = [each.max_rows or 0 for each in keyed]
+    assert found == sorted(found)
+    assert found[-1] == 25_600
+    assert set(found) <= {50 << k for k in range(10)}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"profile": "p.json"}, "profile: a str is none"),
+        ({"window": "tumbling"}, "window: 'tumbling' is no window"),
+        ({"max_rows": "3"}, "max_rows: '3'"),
+        ({"window": Adaptive(), "max_rows": 30}, "max_rows: 30; adaptive memory needs 50 rows"),
+        ({"max_bytes": "4 GB"}, "max_bytes: '4 GB'"),
+    ],
+)
+def test_a_budget_does_not_hide_what_is_wrong(change: dict[str, Any], says: str) -> None:
+    settings: dict[str, Any] = {
+        "profile": PROFILE, "window": Tumbling(count=9), "max_keys": 9, "max_bytes": 10**9
+    }  # fmt: skip
+    with pytest.raises(InputError, match=re.escape(says)):
+        KeyedMonitor(**(settings | change))
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b\0c", "Ω·類", "x" * 10_000, "None", "-1", "\u202e"])
+def test_keys_may_be_any_string(name: str) -> None:
+    keyed = KeyedMonitor(PROFILE, Tumbling(count=2))
+    (update,) = keyed.update_many([name, "other", name], [ROW] * 3)
+    assert update.key == name
+    again = KeyedMonitor.restore(keyed.snapshot(), PROFILE)
+    assert list(again) == list(keyed)
+    assert again.monitor(name).events == 2
 
 
 def test_late_events_of_a_key_are_handed_out_with_it() -> None:

@@ -2,61 +2,33 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from stream_leip_connectors.files import example
 
-from stream_leip import SourceProfile, fit_profile
-from tests.commands import COMMAND, run
-from tests.test_watch import lines, parquet, write
-
-N = 6000
-LOGITS = example().draw([0.3, *[0.7 / 9] * 9], N, seed=3)
-TIMES = (1.7e9 + np.arange(N) * 0.5).tolist()
-KEYS = [("north", "south", "west")[i % 7 % 3] for i in range(N)]
-SPOILT: list[Any] = LOGITS.tolist()
-SPOILT[77] = SPOILT[4000] = None
-EVENTS = lines(scores=SPOILT, time=TIMES, key=KEYS)
-WINDOWS = {
-    "count": ["--window", "sliding 600 every 200", "--key", "none"],
-    "time": ["--window", "sliding 5m every 1m lateness 3s", "--key", "none"],
-    "keyed": ["--window", "tumbling 150"],
-    "adaptive": ["--window", "adaptive every 200", "--key", "none"],
-}
-
-
-@pytest.fixture(scope="module")
-def profile() -> SourceProfile:
-    data = example()
-    return fit_profile(data.val_logits, data.val_labels)
+from tests.commands import run
+from tests.test_watch import parquet
+from tests.watches import (
+    EVENTS,
+    LOGITS,
+    WINDOWS,
+    N,
+    fitted,
+    start,
+    undisturbed,
+    wait_for_state,
+)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, profile: SourceProfile) -> Path:
-    profile.save(tmp_path / "profile.json")
+def folder(tmp_path: Path) -> Path:
+    fitted().save(tmp_path / "profile.json")
     return tmp_path
-
-
-def undisturbed(folder: Path, arguments: list[str]) -> str:
-    whole = write(folder / "whole.jsonl", EVENTS)
-    # A process like those compared with it: last digits were seen to differ from this one's.
-    command = [str(COMMAND), "watch", str(whole), *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr  # two lines are bad
-    printed: str = done.stdout
-    return printed
-
-
-def start(folder: Path, *arguments: str, **streams: Any) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([COMMAND, "watch", *arguments], cwd=folder, **streams)
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -214,27 +186,6 @@ def test_tables_that_grow_in_odd_pieces(folder: Path, kind: str) -> None:
     assert printed.count("\n") >= N // 1000  # one more whenever the alarm changes
 
 
-def test_a_csv_is_followed_with_a_state(folder: Path) -> None:
-    names = ",".join(str(j) for j in range(10))
-    rows = [",".join(map(str, row)) for row in LOGITS[:2000].tolist()]
-    path = folder / "p.csv"
-    path.write_text("\n".join([names, *rows[:1200], rows[1200][:11]]))
-    process = start(folder, "p.csv", "-f", "--state", "s", "--output", "o", stderr=subprocess.PIPE)
-    wait_for_lines(folder / "o", 1)
-    time.sleep(0.5)
-    path.rename(folder / "p.csv.1")
-    path.write_text("\n".join([names, *rows[1201:], ""]))
-    end = time.monotonic() + 60
-    while (folder / "o").read_bytes().count(b"\n") < 1 and time.monotonic() < end:
-        time.sleep(0.1)
-    time.sleep(1.0)
-    process.send_signal(signal.SIGTERM)
-    _, says = process.communicate(timeout=60)
-    assert process.returncode == 0
-    # The line that was cut when the file went is bad; all others count.
-    assert b"2,000 events, 3 updates, 1 bad" in says
-
-
 def test_an_unfinished_line_is_left_for_the_next_run(folder: Path) -> None:
     path = folder / "p.jsonl"
     path.write_bytes(b"\n".join(EVENTS[:50]) + b"\n" + EVENTS[50][:40])
@@ -246,160 +197,3 @@ def test_an_unfinished_line_is_left_for_the_next_run(folder: Path) -> None:
     done = run("watch", path, "--state", "s", "--key", "none", cwd=folder)
     assert "60 events" in done.stderr
     assert "not finished" not in done.stderr
-
-
-@pytest.fixture
-def kept(folder: Path) -> Path:
-    """A folder with a state of the first half."""
-    write(folder / "p.jsonl", EVENTS[: N // 2])
-    done = run("watch", "p.jsonl", "--state", "s", *WINDOWS["count"], cwd=folder)
-    assert done.returncode == 1
-    return folder
-
-
-def refused(folder: Path, *arguments: str, code: int = 1) -> str:
-    """The error of a run with a state; the state is as it was."""
-    before = (folder / "s").read_bytes()
-    done = run("watch", *arguments, "--state", "s", cwd=folder)
-    assert done.returncode == code
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    assert (folder / "s").read_bytes() == before
-    assert not (folder / "s.partial").exists()
-    return done.stderr
-
-
-def test_a_state_is_bound_to_what_made_it(kept: Path) -> None:
-    count = WINDOWS["count"]
-    other_window = refused(kept, "p.jsonl", "--key", "none", code=2)
-    assert "made with window Sliding(count=600" in other_window
-    by_em = refused(kept, "p.jsonl", *count, "--estimator", "EM", code=2)
-    assert "estimator auto, not EM" in by_em
-    capped = refused(kept, "p.jsonl", *count, "--max-rows", "900", code=2)
-    assert "made with max_rows unset, not 900" in capped
-    assert "made with --key none, not key" in refused(kept, "p.jsonl", *count[:2], "--key", "key")
-    np.savez(kept / "p.npz", scores=LOGITS)
-    assert "of jsonl from a file, not of npz" in refused(kept, "p.npz", *count)
-    other = example()
-    fit_profile(other.val_logits[:1500], other.val_labels[:1500]).save(kept / "other.json")
-    says = refused(kept, "p.jsonl", *count, "--profile", "other.json")
-    assert "s: the state of profile" in says
-    assert "use the profile it was made with, or another --state" in says
-
-
-def test_a_file_cut_short_or_exchanged_is_refused(kept: Path) -> None:
-    write(kept / "p.jsonl", EVENTS[:100])
-    assert "were read of it before; it was cut short" in refused(kept, "p.jsonl", *WINDOWS["count"])
-    write(kept / "p.jsonl", EVENTS[::-1])
-    assert "is not the file that was read before" in refused(kept, "p.jsonl", *WINDOWS["count"])
-
-
-@pytest.mark.parametrize("keep", [0, 5, 40, -1])
-def test_a_damaged_state_is_refused(kept: Path, keep: int) -> None:
-    data = (kept / "s").read_bytes()
-    (kept / "s").write_bytes(data[:keep])
-    says = refused(kept, "p.jsonl", *WINDOWS["count"])
-    assert "error: s: " in says
-    assert "Bring back a whole one, or remove it to begin anew" in says
-
-
-def test_outputs_that_are_gone_are_missed(folder: Path) -> None:
-    write(folder / "p.jsonl", EVENTS[: N // 2])
-    options = ["p.jsonl", "--output", "o", *WINDOWS["count"]]
-    run("watch", *options, "--state", "s", cwd=folder)
-    whole = (folder / "o").read_bytes()
-    (folder / "o").write_bytes(whole[:-10])
-    assert "were written to it before" in refused(folder, *options)
-    (folder / "o").unlink()
-    assert "o: has 0 bytes, but" in refused(folder, *options)
-
-
-def test_a_state_that_cannot_be_written_keeps_the_previous_one(kept: Path) -> None:
-    """A disk that is full, played by a limit on the size of files."""
-    before = (kept / "s").read_bytes()
-    write(kept / "p.jsonl", EVENTS)
-    command = [str(COMMAND), "watch", "p.jsonl", "--state", "s", *WINDOWS["count"]]
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-
-    done = subprocess.run(
-        command, cwd=kept, capture_output=True, text=True, check=False, preexec_fn=limit
-    )
-    assert done.returncode == 1
-    assert "error: s: cannot be written: File too large; the previous one is kept" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert (kept / "s").read_bytes() == before
-    assert not (kept / "s.partial").exists()
-    other = run("watch", "p.jsonl", "--state", "nowhere/s", *WINDOWS["count"], cwd=kept)
-    assert other.returncode == 1
-    assert other.stdout == ""
-    assert "nowhere/s: cannot be written: No such file or directory" in other.stderr
-
-
-@pytest.mark.parametrize("option", ["--output", "--dead-letters", None])
-def test_a_full_disk_under_the_outputs(folder: Path, option: str | None) -> None:
-    write(folder / "p.jsonl", EVENTS)
-    command = [str(COMMAND), "watch", "p.jsonl", "--state", "s", *WINDOWS["count"]]
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [*command, *([option, "/dev/full"] if option else [])],
-            cwd=folder,
-            stdout=full if option is None else subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-    says = done.stderr.decode()
-    assert done.returncode == 1
-    assert "cannot be written: No space left on device" in says
-    assert "Traceback" not in says
-    resumed = run("watch", "p.jsonl", "--state", "s", *WINDOWS["count"], cwd=folder)
-    assert resumed.stdout == undisturbed(folder, WINDOWS["count"])
-
-
-def test_a_reader_that_goes_away_ends_it(folder: Path) -> None:
-    write(folder / "p.jsonl", EVENTS)
-    reading, writing = os.pipe()
-    os.close(reading)
-    process = start(folder, "p.jsonl", *WINDOWS["count"], stdout=writing, stderr=subprocess.PIPE)
-    os.close(writing)
-    _, says = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert b"stdout: its reader has gone" in says
-    assert b"Exception" not in says
-
-
-def test_a_rotated_log_is_followed(folder: Path) -> None:
-    path = folder / "p.jsonl"
-    write(path, EVENTS[:1000])
-    options = ["--window", "500", "--key", "none", "--output", "o.jsonl"]
-    process = start(folder, "p.jsonl", "-f", *options, stderr=subprocess.PIPE)
-    wait_for_lines(folder / "o.jsonl", 1)
-    path.rename(folder / "p.jsonl.1")
-    write(path, EVENTS[1000:1800])
-    wait_for_lines(folder / "o.jsonl", 3)
-    path.write_bytes(b"")
-    time.sleep(0.5)
-    with path.open("ab") as file:
-        file.write(b"\n".join([*EVENTS[1800:2600], b""]))
-    wait_for_lines(folder / "o.jsonl", 5)
-    process.send_signal(signal.SIGINT)
-    _, says = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert b"2,600 events, 5 updates, 1 bad" in says
-
-
-def wait_for_state(path: Path) -> None:
-    """Wait until a command that has just been started has written its state once."""
-    before = path.stat().st_ino if path.exists() else None
-    end = time.monotonic() + 60
-    while not path.exists() or path.stat().st_ino == before:
-        assert time.monotonic() < end, f"{path} was not written"
-        time.sleep(0.01)
-
-
-def wait_for_lines(path: Path, n: int) -> None:
-    end = time.monotonic() + 60
-    while not path.exists() or path.read_bytes().count(b"\n") < n:
-        assert time.monotonic() < end, f"{path} has no {n} lines"
-        time.sleep(0.05)

@@ -100,6 +100,24 @@ def test_every_format_gives_the_updates_of_a_monitor(folder: Path, profile: Sour
         assert "now: update 4: 200 rows" in done.stderr
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+@pytest.mark.parametrize(("mark", "end"), [(b"\xef\xbb\xbf", b"\n"), (b"", b"\r\n")])
+def test_marks_and_line_ends_of_other_systems(
+    folder: Path, profile: SourceProfile, kind: str, mark: bytes, end: bytes
+) -> None:
+    if kind == "csv":
+        rows = [",".join(NAMES), *(",".join(map(str, row)) for row in LOGITS.tolist())]
+        events = [row.encode() for row in rows]
+    else:
+        events = lines(scores=LOGITS.tolist())
+    (folder / f"s.{kind}").write_bytes(mark + end.join([*events, b"oops", b""]))
+    options = ["--window", "tumbling 700", "--dead-letters", "bad.jsonl"]
+    done = run("watch", f"s.{kind}", *options, cwd=folder)
+    assert found(done) == wanted(Monitor(profile, Tumbling(count=700)).update_many(LOGITS))
+    (letter,) = (folder / "bad.jsonl").read_bytes().splitlines()
+    assert json.loads(letter)["line"] == len(events) + 1
+
+
 def test_raw_rows_in_a_file(folder: Path, profile: SourceProfile) -> None:
     rows = LOGITS.astype("<f4")
     (folder / "s.f32").write_bytes(rows.tobytes() + b"abc")

@@ -1,26 +1,19 @@
-"""Settings: flags beat the environment, which beats a file, which beats the defaults."""
+"""Settings, by what they are of; `loading` finds their values."""
 
-import os
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
 
 from stream_leip import InputError
-from stream_leip_connectors.security import Security
+from stream_leip_connectors.addresses import Address
+from stream_leip_connectors.security import ClientName, Security
 from stream_leip_connectors.window_text import parse_window
 
-DEFAULT_FILE = Path("stream-leip.toml")
-FILE_VARIABLE = "STREAM_LEIP_CONFIG"
 DEFAULT_WINDOW = "adaptive"
 
 
@@ -90,6 +83,16 @@ class MonitorSettings(Section):
         ge=1,
         description="Most keys at a time; a new one takes the place of the one longest silent.",
     )
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of a keyed monitor beside profile, window and estimator."""
+        return {
+            "level": self.level,
+            "alarm": None if self.alarm == "off" else self.alarm,
+            "max_rows": self.max_rows,
+            "top_k": self.top_k,
+            "max_keys": self.max_keys,
+        }
 
     @field_validator("alarm")
     @classmethod
@@ -176,6 +179,16 @@ class KafkaSettings(Section, Security):
         default=None,
         description="The compacted topic that keeps the state; GROUP-changelog unless given.",
     )
+    client: ClientName = Field(
+        default="kafka-python",
+        description="What speaks to the brokers: 'confluent' is faster, and needs the extra of "
+        "that name. The same for the whole group.",
+    )
+    delivery: Literal["exactly-once", "at-least-once"] = Field(
+        default="exactly-once",
+        description="Whether updates are written in transactions. 'at-least-once' is for brokers "
+        "that forbid them: after a crash updates come again, with the same values.",
+    )
     create_topics: bool = Field(default=False, description="Make the topics that are missing.")
     instance: str | None = Field(
         default=None,
@@ -206,6 +219,20 @@ class KafkaSettings(Section, Security):
         gt=0,
         description="Seconds after which a transaction that a dead process left open is aborted.",
     )
+    wait: float = Field(
+        default=60.0,
+        ge=0,
+        description="Seconds to wait, at the start, for a broker that nobody listens at; later it "
+        "is waited for without end.",
+    )
+    idle: float | None = Field(
+        default=None,
+        ge=0,
+        description="With windows by time: close those of a key without events once its "
+        "partition's time is this many seconds past them. The time goes on with the clock when "
+        "the partition has no more events. Not before the key's next event, unless given. With "
+        "--scope topic: seconds without an event after which nobody waits for a partition.",
+    )
     scores: str = Field(
         default="scores",
         description="JSON field with the scores (a list, or an object by class); 'none' if each "
@@ -223,6 +250,29 @@ class KafkaSettings(Section, Security):
     content_type: Literal["json", "float32"] = Field(
         default="json", description="Of messages that have no header content-type."
     )
+    scope: Literal["key", "topic"] = Field(
+        default="key",
+        description="What a mix is of: each key, or the whole topic, over all its partitions. The "
+        "whole topic needs windows by time, or adaptive ones.",
+    )
+    lateness: float = Field(
+        default=5.0,
+        ge=0,
+        description="With --scope topic: seconds by which an event may be older than the newest of "
+        "its partition, where the window has no lateness of its own.",
+    )
+    models: dict[str, Path] = Field(
+        default={},
+        description="Several models on one topic: their profiles by name, with flags --profile "
+        "NAME=PATH for each. Their events say which they are of: model_field or model_header.",
+    )
+    model_field: str | None = Field(
+        default=None, description="JSON field that names an event's model, where there are several."
+    )
+    model_header: str | None = Field(
+        default=None,
+        description="Message header that names an event's model, where there are several.",
+    )
     metrics_port: int | None = Field(
         default=None,
         ge=0,
@@ -239,6 +289,15 @@ class KafkaSettings(Section, Security):
         "the check is flagged.",
     )
 
+    @model_validator(mode="after")
+    def _names_models(self) -> "KafkaSettings":
+        named = sum(each is not None for each in (self.model_field, self.model_header))
+        if named > 1:
+            raise ValueError("model_field, model_header: set one of them")
+        if self.models and not named:
+            raise ValueError("models: which event is of which? Set model_field or model_header")
+        return self
+
     @property
     def letters_topic(self) -> str | None:
         """Where dead letters go; None for nowhere."""
@@ -247,131 +306,38 @@ class KafkaSettings(Section, Security):
         return None if self.dead_letters == "none" else self.dead_letters
 
     @property
+    def panes_topic(self) -> str:
+        """Where rows go with --scope topic, on their way to the one monitor."""
+        return f"{self.group}-panes"
+
+    @property
     def changelog_topic(self) -> str:
         """Where the state is kept."""
         return self.changelog or f"{self.group}-changelog"
 
 
-SECTIONS: tuple[type[Section], ...] = (MonitorSettings, WatchSettings, KafkaSettings)
-S = TypeVar("S", bound=Section)
+class DashboardSettings(Section, Address):
+    """Where the dashboard is served, and who may look."""
+
+    model_config = SettingsConfigDict(env_prefix="STREAM_LEIP_DASHBOARD_")
+    table: ClassVar[str] = "dashboard"
 
 
-@dataclass(frozen=True)
-class Loaded(Generic[S]):
-    """Settings, and where each is from: "default", "--flag", a variable, or the file."""
+class LogSettings(Section):
+    """How lines of the log look, of every verb that writes one."""
 
-    values: S
-    origins: dict[str, str]
+    model_config = SettingsConfigDict(env_prefix="STREAM_LEIP_LOG_")
+    table: ClassVar[str] = "log"
 
-
-def load(section: type[S], flags: Mapping[str, Any], file: Path | None = None) -> Loaded[S]:
-    """Settings of a section.
-
-    Parameters
-    ----------
-    section
-        Which settings.
-    flags
-        What the command line gave; None for what it did not.
-    file
-        A TOML file. Unless given, the one that STREAM_LEIP_CONFIG names, or stream-leip.toml here.
-
-    Raises
-    ------
-    WrongUsage
-        If a value cannot be used, or the file has a setting that is none. It says which and where.
-
-    Examples
-    --------
-    >>> from stream_leip_connectors.config import MonitorSettings, load
-    >>> found = load(MonitorSettings, {"window": "sliding 2000 every 500"})
-    >>> found.values.window, found.origins["window"], found.origins["estimator"]
-    ('sliding 2000 every 500', '--window', 'default')
-    """
-    path = find_file(file)
-    held = _table(path, section)
-    given = {name: value for name, value in flags.items() if value is not None}
-    environment: dict[str, Any] = {}
-
-    class Sourced(section):  # type: ignore[valid-type, misc]  # the file is known only here
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,
-            env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,
-            file_secret_settings: PydanticBaseSettingsSource,
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            environment.update(env_settings())
-            return init_settings, env_settings, InitSettingsSource(settings_cls, held)
-
-    origins = dict.fromkeys(section.model_fields, "default")
-    failed: ValidationError | None = None
-    try:
-        values = Sourced(**given)
-    except ValidationError as error:
-        failed = error
-    origins |= dict.fromkeys(held, str(path))
-    origins |= {name: section.variable(name) for name in environment}
-    origins |= {name: "--" + name.replace("_", "-") for name in given}
-    if failed is not None:
-        raise WrongUsage(_explain(failed, origins))
-    return Loaded(values, origins)
+    format: Literal["human", "json"] = Field(
+        default="human", description="Of the log's lines on stderr: for people, or JSON lines."
+    )
 
 
-def find_file(file: Path | None) -> Path | None:
-    """The configuration file, if there is one."""
-    named = file or (Path(os.environ[FILE_VARIABLE]) if os.environ.get(FILE_VARIABLE) else None)
-    if named is not None and not named.is_file():
-        source = "--config" if file else FILE_VARIABLE
-        raise WrongUsage(f"{source}: {named}: no such file")
-    return named or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
-
-
-def unknown_variables() -> list[str]:
-    """Variables with our prefix that no section knows, as a misspelt one would be."""
-    known = {each.variable(name) for each in SECTIONS for name in each.model_fields}
-    ours = {name for name in os.environ if name.startswith("STREAM_LEIP_")}
-    return sorted(ours - known - {FILE_VARIABLE})
-
-
-def _table(path: Path | None, section: type[Section]) -> dict[str, Any]:
-    """The section's table of the file."""
-    if path is None:
-        return {}
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise WrongUsage(f"{path}: not a readable TOML file: {error}") from error
-    tables = {each.table for each in SECTIONS} - {""}
-    top = {name: value for name, value in content.items() if not isinstance(value, dict)}
-    odd = [name for name, value in content.items() if isinstance(value, dict)]
-    odd = [name for name in odd if name not in tables | {section.table}]
-    if odd:
-        raise WrongUsage(f"{path}: table [{odd[0]}] is unknown; there are {_listed(tables)}")
-    held: Any = content.get(section.table, {}) if section.table else top
-    strange = [name for name in held if name not in section.model_fields]
-    if strange:
-        raise WrongUsage(
-            f"{path}: {strange[0]!r} is no setting of "
-            f"{f'table [{section.table}]' if section.table else 'the top table'}; "
-            f"there are {_listed(section.model_fields)}"
-        )
-    return dict(held)
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(sorted(names))
-
-
-def _explain(error: ValidationError, origins: dict[str, str]) -> str:
-    first = error.errors()[0]
-    says = str(first["msg"]).removeprefix("Value error, ")
-    if not first["loc"]:  # of settings together: their values, passwords among them, stay unsaid
-        return says
-    name = str(first["loc"][0])
-    origin = origins.get(name, "")
-    if says.startswith(f"{name}: "):
-        return f"{says} (from {origin})"
-    return f"{name}: {first['input']!r}: {says} (from {origin})"
+SECTIONS: tuple[type[Section], ...] = (
+    MonitorSettings,
+    WatchSettings,
+    KafkaSettings,
+    DashboardSettings,
+    LogSettings,
+)

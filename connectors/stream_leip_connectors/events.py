@@ -277,9 +277,10 @@ def float32_rows(block: bytes, classes: int) -> NDArray[np.float32]:
     return np.frombuffer(block, "<f4").reshape(-1, classes).astype(np.float32)
 
 
-def encode_update(update: Update) -> bytes:
+def encode_update(update: Update, model: str | None = None) -> bytes:
     """An update's JSON, in one line; docs/update.schema.json says what is in it."""
-    return msgspec.json.encode(update.to_dict())
+    named = {} if model is None else {"model": model}
+    return msgspec.json.encode({**update.to_dict(), **named})
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,19 @@ def kafka(module: str = "kafka") -> Any:
     return _need(module, "kafka", "Kafka topics")
 
 
+def confluent(module: str = "confluent_kafka") -> Any:
+    """confluent-kafka, or a module of it, of the extra `confluent`."""
+    return _need(module, "confluent", "Kafka topics by the client 'confluent'")
+
+
 def river() -> Any:
     """river, of the extra `river`."""
     return _need("river", "river", "River pipelines")
+
+
+def bokeh() -> Any:
+    """bokeh, of the extra `dashboard`."""
+    return _need("bokeh", "dashboard", "Dashboards")
 
 
 def _need(module: str, extra: str, what: str) -> Any:

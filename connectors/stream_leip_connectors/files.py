@@ -2,6 +2,7 @@
 
 import csv
 import io
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -128,7 +129,8 @@ def _read_parquet(path: Path, label: str, chosen: tuple[str, ...] | None) -> Tab
 def _read_jsonl(path: Path, label: str, classes: tuple[str, ...] | None) -> Table:
     scores: list[Any] = []
     labels: list[Any] = []
-    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+    text = path.read_bytes().removeprefix(BOM_UTF8)
+    for number, line in enumerate(text.split(b"\n"), 1):
         if not line or line.isspace():
             continue
         try:

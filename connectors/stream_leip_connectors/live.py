@@ -43,14 +43,18 @@ def live_table(watch: Watch, profile: SourceProfile) -> Iterator[Callable[[], No
 
 def counted(counts: Counts, keys: int | None) -> str:
     """The counts in one line."""
-    parts = [f"{counts.events:,} events", f"{counts.updates:,} updates"]
+    parts = [_many(counts.events, "event"), _many(counts.updates, "update")]
     if keys is not None:
-        parts.append(f"{keys:,} keys")
+        parts.append(_many(keys, "key"))
     if counts.bad:
         parts.append(f"{counts.bad:,} bad")
     if counts.late:
         parts.append(f"{counts.late:,} late")
     return ", ".join(parts)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 def _picture(watch: Watch, profile: SourceProfile, rate: float) -> Group:

@@ -54,6 +54,14 @@ class Notices:
         """Know how things stand, without a word: what was told before need not be told again."""
         self.of(updates)
 
+    def state(self) -> list[tuple[str | None, str, str]]:
+        """Key, what, and how it stands, of all that has not settled."""
+        return [(key, what, stands) for (key, what), stands in self._stand.items()]
+
+    def restore(self, state: Iterable[Sequence[str | None]]) -> None:
+        """Know how things stood: what was told before need not be told again."""
+        self._stand |= {(key, str(what)): str(stands) for key, what, stands in state}
+
     @property
     def keys(self) -> set[str | None]:
         """Keys of which something was told that has not settled."""

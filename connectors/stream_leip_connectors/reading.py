@@ -2,6 +2,7 @@
 
 import os
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -100,7 +101,7 @@ class LineReader:
         path, size = self._opening.path, self._size
         cut = line_cut if self.unit == "line" else lambda data: len(data) - len(data) % size
         if path == STDIN:
-            return PipeSource(sys.stdin.fileno(), cut, mark=mark)
+            return PipeSource(_stdin(), cut, mark=mark)
         if path.is_fifo():
             return PipeSource(os.open(path, os.O_RDONLY), cut, mark=mark)
         return FileSource(path, cut, follow=self._opening.follow, mark=mark)
@@ -122,11 +123,14 @@ class LineReader:
         may_wait = self._opening.keep_unfinished and not self._finished(whole)
         if may_wait and self._known != "jsonl":
             return self._leave(whole)  # nobody can tell how much of it is missing
-        block = whole
+        # Some programs begin a text with a byte order mark.
+        skipped = len(BOM_UTF8) if self._begins(whole) else 0
+        block = whole[skipped:]
         first = self._number
         if self._decode is None:
-            block = self._begin(whole)
-            first += len(block) < len(whole)
+            kept = self._begin(block)
+            first += len(kept) < len(block)
+            block = kept
         # A first block of which no line is JSON has only bad ones.
         decode = self._decode or EventDecoder(self._opening.profile).decode_lines
         events, numbers = decode(block)
@@ -143,6 +147,10 @@ class LineReader:
             return lines[int(numbers[place])]
 
         return Batch(events, first + (self.unit == "line") + numbers, original)
+
+    def _begins(self, block: bytes) -> bool:
+        """Whether a text begins here, and with a byte order mark."""
+        return self._number == 0 and self.unit == "line" and block.startswith(BOM_UTF8)
 
     def _begin(self, block: bytes) -> bytes:
         """Find out what the fields are, by the first block; give it without its header."""
@@ -208,6 +216,12 @@ class LineReader:
     def close(self) -> None:
         """Let go of the input."""
         self._source.close()
+
+
+def _stdin() -> int:
+    if sys.stdin is None:
+        raise InputError("stdin: it is closed; name a file, or pipe events in")
+    return sys.stdin.fileno()
 
 
 def _fields_of_lines(

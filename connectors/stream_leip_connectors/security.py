@@ -7,8 +7,21 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from stream_leip import InputError
 
+ClientName = Literal["kafka-python", "confluent"]
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+# By kafka-python's name of each.
+_CONFLUENT = {
+    "security_protocol": "security.protocol",
+    "sasl_mechanism": "sasl.mechanism",
+    "sasl_plain_username": "sasl.username",
+    "sasl_plain_password": "sasl.password",
+    "ssl_cafile": "ssl.ca.location",
+    "ssl_certfile": "ssl.certificate.location",
+    "ssl_keyfile": "ssl.key.location",
+    "ssl_password": "ssl.key.password",
+}
 
 
 class Security(BaseModel):
@@ -79,8 +92,14 @@ class Security(BaseModel):
                 )
         return self
 
-    def client_options(self) -> dict[str, Any]:
-        """The options of kafka-python's clients; files are looked for, and secrets read, now."""
+    def client_options(self, client: ClientName = "kafka-python") -> dict[str, Any]:
+        """The options of a client's connections; files are looked for, and secrets read, now."""
+        options = self._options()
+        if client == "kafka-python":
+            return options
+        return {_CONFLUENT[name]: value for name, value in options.items()}
+
+    def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"security_protocol": self.security_protocol}
         if "SASL" in self.security_protocol:
             options["sasl_mechanism"] = self.sasl_mechanism

@@ -33,6 +33,8 @@ class Sink:
         self._name = "stdout" if path is None else str(path)
         self._file: Any
         if path is None:
+            if sys.stdout is None:
+                raise OutputError("stdout: it is closed; name a file with --output")
             # What a buffer could not write it would try again when Python ends.
             self._file = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
             return

@@ -132,7 +132,7 @@ class FileSource:
     def _was_rotated(self) -> bool:
         """Whether another file has this name now, and this one is read, or this one was emptied."""
         here = os.fstat(self._file.fileno())
-        if here.st_size < self.position:
+        if here.st_size < self.position + len(self._pending):
             return True
         try:
             there = os.stat(self._path)
@@ -224,12 +224,13 @@ class PipeSource:
 
     def close(self) -> None:
         """Let go of the pipe, unless it is stdin."""
-        if self._descriptor != sys.stdin.fileno():
+        if sys.stdin is None or self._descriptor != sys.stdin.fileno():
             os.close(self._descriptor)
 
 
 def _refuse_endless(pending: bytes, name: str) -> None:
     if len(pending) > LONGEST:
         raise InputError(
-            f"{name}: a line of more than {LONGEST >> 20} MB; give the format with --format"
+            f"{name}: a line of more than {LONGEST >> 20} MB is no event; name the right --format, "
+            "or end lines"
         )

@@ -19,7 +19,7 @@ from stream_leip import (
 from stream_leip_connectors.batches import Batch, Reader
 from stream_leip_connectors.config import MonitorSettings, WrongUsage
 from stream_leip_connectors.events import Bad, DeadLetter, Events, Fields, encode_update
-from stream_leip_connectors.sinks import Sink, write_atomically
+from stream_leip_connectors.sinks import OutputError, Sink, write_atomically
 from stream_leip_connectors.window_text import parse_window
 
 VERSION = 1
@@ -51,6 +51,11 @@ class Saved:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
+            if not path.parent.is_dir():
+                # Known before outputs are opened, which would empty them.
+                raise OutputError(
+                    f"{path}: there is no folder {path.parent}; make it first"
+                ) from None
             return cls(path)
         except OSError as error:
             raise SnapshotError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -252,18 +257,11 @@ class Watch:
                 "--window 'tumbling 1000'"
             )
         settings = self._settings
-        options: dict[str, Any] = {
-            "max_rows": settings.max_rows,
-            "level": settings.level,
-            "alarm": None if settings.alarm == "off" else settings.alarm,
-            "top_k": settings.top_k,
-            "on_bad": "skip",
-        }
+        options = {**settings.options(), "on_bad": "skip"}
         made = self._profile, self._window, settings.estimator
         if fields.key is not None:
-            return KeyedMonitor(
-                *made, **options, max_keys=settings.max_keys, on_late=self._note_key_late
-            )
+            return KeyedMonitor(*made, **options, on_late=self._note_key_late)
+        del options["max_keys"]
         monitor = Monitor(*made, **options, on_late=self._note_late)
         monitor.skip(self.counts.bad)  # what came before the first event that said what is where
         return monitor

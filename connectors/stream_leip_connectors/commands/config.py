@@ -2,7 +2,7 @@
 
 import typer
 
-from stream_leip_connectors import config
+from stream_leip_connectors import config, loading
 from stream_leip_connectors.commands.options import ConfigFile
 from stream_leip_connectors.console import out, say
 
@@ -17,7 +17,7 @@ def show(file: ConfigFile = None) -> None:
     """
     lines = [("setting", "value", "from", "variable")]
     for section in config.SECTIONS:
-        loaded = config.load(section, {}, file)
+        loaded = loading.load(section, {}, file)
         prefix = f"{section.table}." if section.table else ""
         for name, origin in loaded.origins.items():
             value = getattr(loaded.values, name)
@@ -29,5 +29,5 @@ def show(file: ConfigFile = None) -> None:
         for line in lines
     )
     out.print(text, markup=False, soft_wrap=True)
-    for name in config.unknown_variables():
+    for name in loading.unknown_variables():
         say(f"{name} is set, but is no setting")

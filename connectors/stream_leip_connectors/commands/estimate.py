@@ -30,9 +30,10 @@ from stream_leip import (
 )
 from stream_leip_connectors.batches import Opening
 from stream_leip_connectors.commands.options import ConfigFile, option
-from stream_leip_connectors.config import MonitorSettings, load
+from stream_leip_connectors.config import MonitorSettings
 from stream_leip_connectors.console import out, say
 from stream_leip_connectors.detection import ABSENT, Asked
+from stream_leip_connectors.loading import load
 from stream_leip_connectors.reading import open_reader
 
 ESTIMATORS: dict[str, Estimator] = {
@@ -67,11 +68,15 @@ def estimate(
         bool,
         typer.Option(
             "--json",
+            metavar="",
             help="For machines: one JSON object. Example: --json | jq .priors.auto",
         ),
     ] = False,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave bad rows out; exit with 1 if there are any.")
+        bool,
+        typer.Option(
+            "--skip-bad", metavar="", help="Leave bad rows out; exit with 1 if there are any."
+        ),
     ] = False,
     config: ConfigFile = None,
 ) -> None:
@@ -96,9 +101,11 @@ def estimate(
         sys.stdout.buffer.write(_as_json(source, found, update, len(bad)) + b"\n")
         sys.stdout.buffer.flush()
     else:
-        out.print(estimates_table(source, found, f"class mix of {len(rows)} rows", update=update))
+        title = f"class mix of {len(rows)} rows"
+        out.print(estimates_table(source, found, title, update, out.width))
         details = found["auto"].details
-        out.print(f"auto takes {details['estimator']}: {details['reason']}", markup=False)
+        reason = f"auto takes {details['estimator']}: {details['reason']}"
+        out.print(reason, markup=False, soft_wrap=True)
     if bad:
         say(f"{len(bad)} bad rows left out; {bad[0][1]}")
         raise typer.Exit(1)
@@ -129,27 +136,23 @@ def estimates_table(
     profile: SourceProfile,
     found: dict[str, Estimate],
     title: str,
-    true: NDArray[np.float64] | None = None,
-    update: Update | None = None,
+    update: Update,
+    width: int,
 ) -> Table:
-    """Estimates side by side, a line for each class."""
+    """Estimates side by side, a line for each class, in so many columns of text."""
     columns: dict[str, NDArray[np.float64]] = {"source": profile.hard_prior}
-    if true is not None:
-        columns["true"] = true
     for name, each in found.items():
         columns[name] = each.prior
-        if name == "auto" and update is not None and update.low is not None:
+        if name == "auto" and update.low is not None:
             columns["low"] = update.low
             columns["high"] = update.high if update.high is not None else update.low
-    table = Table(title=title, title_justify="left")
-    for name in ("class", *columns):
-        # On a narrow terminal figures may lose a digit, but a class keeps its name.
-        table.add_column(
-            name,
-            justify="left" if name == "class" else "right",
-            min_width=min(20, max(map(len, profile.classes))) if name == "class" else None,
-            overflow="fold" if name == "class" else "ellipsis",
-        )
+    # On a narrow terminal columns move together, then long names fold: figures stay whole.
+    lengths = [max(5, *map(len, profile.classes)), *(max(5, len(name)) for name in columns)]
+    gap = 2 if sum(lengths) + 2 * len(lengths) <= width else 1
+    table = Table(title=title, title_justify="left", box=None, padding=(0, gap, 0, 0))
+    table.add_column("class", overflow="fold")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True, min_width=len("0.000"))
     for j, name in enumerate(profile.classes):
         table.add_row(escape(name), *(f"{column[j]:.3f}" for column in columns.values()))
     return table

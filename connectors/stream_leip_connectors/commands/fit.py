@@ -11,6 +11,7 @@ from rich.progress import Progress
 
 from stream_leip import InputError, fit_profile
 from stream_leip_connectors import files
+from stream_leip_connectors.commands.options import check_apart
 from stream_leip_connectors.console import out, people, say
 
 
@@ -46,7 +47,10 @@ def fit(
     ] = Path("profile.json"),
     kind: Annotated[
         Kind,
-        typer.Option(help="What the scores are: logits, or probabilities that sum to one."),
+        typer.Option(
+            help="What the scores are: logits, or probabilities that sum to one. "
+            "Example: --kind probabilities"
+        ),
     ] = Kind.logits,
     label: Annotated[
         str, typer.Option(help="Column with the true class. Example: --label truth")
@@ -63,15 +67,16 @@ def fit(
         Calibration,
         typer.Option(
             help="Calibrator: temperature (TS), with biases (BCTS), a scale for each class (NBVS, "
-            "VS); auto takes the best by cross-validation."
+            "VS); auto takes the best by cross-validation. Example: --calibration auto"
         ),
     ] = Calibration.bcts,
-    seed: Annotated[int, typer.Option(min=0, help="Of folds and replays.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of folds and replays. Example: --seed 7")] = 0,
 ) -> None:
     """Fit a profile of the source to labelled validation scores, and show it.
 
     Example: stream-leip fit demo/validation.csv --output profile.json
     """
+    check_apart({"the input": scores, "--output": output})
     chosen = None if classes is None else tuple(classes.split(","))
     table = files.read(scores, label, chosen)
     if table.labels is None:

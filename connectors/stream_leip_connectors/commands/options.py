@@ -1,12 +1,14 @@
 """Options that more than one verb takes; their texts stand with the settings."""
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from stream_leip_connectors.config import Section
+from stream_leip_connectors.config import LogSettings, Section, WrongUsage
 
 ConfigFile = Annotated[
     Path | None,
@@ -17,21 +19,79 @@ ConfigFile = Annotated[
     ),
 ]
 
+LogFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format",
+        help=LogSettings.help("format") + " Default: human.",
+        show_default=False,
+        metavar="human|json",
+    ),
+]
+
 
 def option(
     section: type[Section], name: str, example: str = "", complete: Callable[[], Any] | None = None
 ) -> Any:
-    """The option of a setting; its default is the setting's own, and shown as such."""
+    """The option of a setting; the default that it shows is the setting's."""
     default = section.model_fields[name].default
-    text = section.help(name) + (f" Example: {example}" if example else "")
+    parts = [section.help(name)]
+    if default is not None and not isinstance(default, bool):
+        parts.append(
+            f"Default: {default:g}." if isinstance(default, float) else f"Default: {default}."
+        )
+    if example:
+        parts.append(f"Example: {example}")
     return typer.Option(
         "--" + name.replace("_", "-"),
-        help=text,
-        show_default=False if default is None else str(default),
+        help=" ".join(parts),
+        show_default=False,  # the flag's own is None, and a text would stand in brackets
         autocompletion=complete,
+        metavar="" if isinstance(default, bool) else None,
     )
+
+
+def check_apart(paths: Mapping[str, Path | None]) -> None:
+    """Refuse one file for two uses: what is written would be lost, or destroy what is read."""
+    seen: dict[Path, str] = {}
+    for name, path in paths.items():
+        if path is None or (path.exists() and not path.is_file()):
+            continue  # /dev/null may serve for all
+        place = path.resolve()
+        if place in seen:
+            raise WrongUsage(f"{name}: {path} is {seen[place]} already; choose another file")
+        seen[place] = name
 
 
 def settings_of(section: type[Section], flags: dict[str, Any]) -> dict[str, Any]:
     """The flags of a verb that are settings of a section."""
     return {name: flags[name] for name in section.model_fields if name in flags}
+
+
+def takes(options: Mapping[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb more options; it gets those of the command line as one dict, `flags`.
+
+    Parameters
+    ----------
+    options
+        The annotated type of each, by the name of its setting; every default is None.
+    """
+
+    def wrap(verb: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(verb)
+        def called(**given: Any) -> None:
+            verb(flags={name: given.pop(name) for name in options}, **given)
+
+        signature = inspect.signature(verb)
+        own = [each for name, each in signature.parameters.items() if name != "flags"]
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for name, kind in options.items()
+        ]
+        # Typer reads both.
+        parameters = [*added, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)]
+        called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {each.name: each.annotation for each in parameters}
+        return called
+
+    return wrap

@@ -4,6 +4,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -33,6 +34,7 @@ from stream_leip.replay import (
     Seasonal,
     Sinusoidal,
     Square,
+    Stream,
     Sudden,
     Temperature,
     Traffic,
@@ -42,6 +44,8 @@ from stream_leip.replay import (
     to_record,
 )
 from stream_leip_connectors import files
+from stream_leip_connectors.commands.feeding import feed_topic
+from stream_leip_connectors.commands.options import check_apart
 from stream_leip_connectors.console import out, people
 from stream_leip_connectors.mixes import read_mixes
 from stream_leip_connectors.report import from_result, words, write_report
@@ -100,48 +104,116 @@ def replay_command(
         Path | None,
         typer.Argument(
             help="Labelled scores to draw events from: .npz (arrays scores, labels) or .csv (a "
-            "column for each class, and one named label). The shipped example unless given."
+            "column for each class, and one named label). The shipped example unless given. "
+            "Example: stream-leip replay demo/validation.csv"
         ),
     ] = None,
     profile: Annotated[
         Path | None,
         typer.Option(
-            help="Made by 'stream-leip fit'. Unless given, half of the scores are for fitting one."
+            help="Made by 'stream-leip fit'. Unless given, half of the scores are for fitting one. "
+            "Example: --profile profile.json"
         ),
     ] = None,
-    schedule: Annotated[Name, typer.Option(help="How the true mix moves.")] = Name.tour,  # type: ignore[attr-defined]
+    schedule: Annotated[
+        Name,
+        typer.Option(
+            metavar="NAME",
+            help=f"How the true mix moves: {', '.join(SCHEDULES)}. Example: --schedule square",
+        ),
+    ] = Name.tour,  # type: ignore[attr-defined]
     table: Annotated[
         Path | None,
-        typer.Option(help="A schedule of your own: .csv with a column time and one a class."),
+        typer.Option(
+            help="A schedule of your own: .csv with a column time and one a class. "
+            "Example: --table mixes.csv"
+        ),
     ] = None,
-    events: Annotated[int, typer.Option(min=1, help="How many.")] = 50_000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same events.")] = 0,
+    events: Annotated[int, typer.Option(min=1, help="How many. Example: --events 20000")] = 50_000,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The same seed, the same events. Example: --seed 7")
+    ] = 0,
     breach: Annotated[
         Breach | None,
-        typer.Option(help="Change the scores halfway in a way that is not label shift."),
+        typer.Option(
+            help="Change the scores halfway in a way that is not label shift. "
+            "Example: --breach noise"
+        ),
     ] = None,
-    late: Annotated[float, typer.Option(min=0, max=1, help="Share of late events.")] = 0.0,
-    duplicates: Annotated[float, typer.Option(min=0, max=1, help="Share that come twice.")] = 0.0,
-    bad: Annotated[float, typer.Option(min=0, max=1, help="Share of broken events.")] = 0.0,
-    report: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report.html"),
-    no_report: Annotated[bool, typer.Option("--no-report", help="Draw none.")] = False,
+    late: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of late events. Example: --late 0.01")
+    ] = 0.0,
+    duplicates: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share that come twice. Example: --duplicates 0.01"),
+    ] = 0.0,
+    bad: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of broken events. Example: --bad 0.01")
+    ] = 0.0,
+    report: Annotated[
+        Path, typer.Option(help="Where the report goes. Example: --report drift.html")
+    ] = Path("report.html"),
+    no_report: Annotated[bool, typer.Option("--no-report", metavar="", help="Draw none.")] = False,
     updates: Annotated[
-        Path | None, typer.Option(help="Write every update, with the truth, as JSON lines.")
+        Path | None,
+        typer.Option(
+            help="Write every update, with the truth, as JSON lines. Example: --updates drift.jsonl"
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="For machines: one JSON object.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            metavar="",
+            help="For machines: one JSON object. Example: --json | jq .monitors",
+        ),
+    ] = False,
+    to_kafka: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BOOTSTRAP",
+            help="Write the events to a Kafka topic instead, and run no monitors. Passwords and "
+            "certificates: variables STREAM_LEIP_KAFKA_…, or stream-leip.toml, table [kafka].",
+        ),
+    ] = None,
+    topic: Annotated[str, typer.Option(help="With --to-kafka: which.")] = "predictions",
+    rate: Annotated[
+        float, typer.Option(min=0.001, help="With --to-kafka: events a second, at most.")
+    ] = 1000.0,
+    keys: Annotated[
+        int, typer.Option(min=1, help="With --to-kafka: so many keys, each event one by chance.")
+    ] = 1,
 ) -> None:
-    """Replay a simulated drift on monitors side by side, and draw a report.
+    """Replay a simulated drift on monitors side by side, and draw a report; or feed a Kafka topic.
 
     Example: stream-leip replay --schedule square --events 20000
     """
-    for name, path in (("--report", report), ("--updates", updates)):
+    drawn = None if no_report else report
+    check_apart(
+        {
+            "the input": scores,
+            "--profile": profile,
+            "--table": table,
+            "--report": drawn,
+            "--updates": updates,
+        }
+    )
+    for name, path in (("--report", drawn), ("--updates", updates)):
         if path is not None and not path.parent.is_dir():
             raise InputError(f"{name}: there is no folder {path.parent}; make it first")
     with people.status("fitting a profile (the first run compiles the kernels, about 20 s)"):
-        source, pool = _source_and_pool(scores, profile, seed)
+        source, pool = source_and_pool(scores, profile, seed)
     chosen = SCHEDULES[schedule.value]() if table is None else read_mixes(table, source.classes)
     traffic = Traffic(late=late, duplicates=duplicates, bad=bad)
     violations = () if breach is None else (BREACHES[breach],)
+    if to_kafka is not None:
+        names = tuple(f"key-{number}" for number in range(keys))
+        # Event times go on from now: a broker deletes what is older than its retention.
+        traffic = replace(traffic, rate=rate, begin=time.time(), keys=names)
+        prior = source.soft_prior
+        stream = Stream(pool, chosen, events, prior, traffic, violations, source.kind, seed)
+        feed_topic(stream, to_kafka, topic, rate)
+        return
     lines = None if updates is None else _opened(updates)
     view = View(source, events)
     try:
@@ -188,9 +260,10 @@ def monitors(profile: SourceProfile) -> dict[str, Monitor]:
     }
 
 
-def _source_and_pool(
+def source_and_pool(
     scores: Path | None, profile: Path | None, seed: int
 ) -> tuple[SourceProfile, Pool]:
+    """The profile, and what events are drawn from: of the shipped example unless given."""
     if scores is None:
         data = files.example()
         known = data.val_logits, data.val_labels
@@ -298,7 +371,9 @@ def summarise(result: ReplayResult, rate: float, console: Console) -> None:
         if k == 0 or (name in BRIEFLY and any(line[k] for line in lines))
     ]
     title = f"{result.n:,} events, {rate:,.0f} a second"
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    wide = sum(2 + max(len(line[k]) for line in lines) for k in kept) > console.width
+    gap = 1 if wide else 2
+    table = Table(title=title, title_justify="left", box=None, padding=(0, gap, 0, 0))
     for k in kept:
         name = "" if k == 0 else BRIEFLY[heading[k]]
         table.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)

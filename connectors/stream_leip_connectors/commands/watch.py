@@ -10,11 +10,12 @@ import typer
 
 from stream_leip import SourceProfile
 from stream_leip_connectors.batches import Opening, Reader
-from stream_leip_connectors.commands.options import ConfigFile, option, settings_of
-from stream_leip_connectors.config import MonitorSettings, WatchSettings, WrongUsage, load
+from stream_leip_connectors.commands.options import ConfigFile, check_apart, option, settings_of
+from stream_leip_connectors.config import MonitorSettings, WatchSettings, WrongUsage
 from stream_leip_connectors.console import say
 from stream_leip_connectors.detection import Asked, describe
 from stream_leip_connectors.live import counted, live_table
+from stream_leip_connectors.loading import load
 from stream_leip_connectors.reading import STDIN, open_reader
 from stream_leip_connectors.sinks import Sink
 from stream_leip_connectors.stopping import stopping
@@ -44,6 +45,7 @@ def watch(
         typer.Option(
             "--follow",
             "-f",
+            metavar="",
             help="Wait for more when the file ends, as for a log that grows, until Ctrl-C.",
         ),
     ] = False,
@@ -99,6 +101,15 @@ def watch(
     if source == STDIN and follow:
         raise WrongUsage("--follow: stdin is followed to its end in any case; leave it out")
     name = "stdin" if source == STDIN else str(source)
+    check_apart(
+        {
+            "the input": None if source == STDIN else source,
+            "--profile": taken.profile,
+            "--output": io.output,
+            "--state": io.state,
+            "--dead-letters": io.dead_letters,
+        }
+    )
     with stopping() as stop, ExitStack() as held:
         fitted = SourceProfile.load(taken.profile)
         saved = None if io.state is None else Saved.load(io.state, fitted, taken)
