@@ -4,9 +4,11 @@ import ast
 from pathlib import Path
 from typing import NamedTuple
 
+import stream_leip_connectors
+
 import stream_leip
 
-KERNELS = Path(stream_leip.__file__).parent / "_kernels"
+PACKAGES = (stream_leip, stream_leip_connectors)
 
 
 class Kernel(NamedTuple):
@@ -17,7 +19,8 @@ class Kernel(NamedTuple):
 def kernels() -> dict[str, Kernel]:
     """Each kernel as module.name, with its decorator and the kernels it calls."""
     found = {}
-    for path in KERNELS.glob("*.py"):
+    folders = [Path(package.__file__ or "").parent / "_kernels" for package in PACKAGES]
+    for path in (path for folder in folders for path in folder.glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names = {node.name: path.stem for node in tree.body if isinstance(node, ast.FunctionDef)}
         for node in tree.body:
@@ -32,7 +35,7 @@ def kernels() -> dict[str, Kernel]:
                 calls |= {
                     f"{alias.name}.{call.partition('.')[2]}"
                     for top in tree.body
-                    if isinstance(top, ast.ImportFrom) and top.module == "stream_leip._kernels"
+                    if isinstance(top, ast.ImportFrom) and (top.module or "").endswith("._kernels")
                     for alias in top.names
                     for call in called
                     if call.startswith(f"{alias.asname or alias.name}.")
@@ -52,7 +55,7 @@ def test_sums_that_may_be_reordered_have_one_compiled_copy() -> None:
 
     called = set().union(*(kernel.calls for kernel in known.values())) & known.keys()
     assert len(known) > 50
-    assert {"likelihood.gradient", "labels.relabel", "labels.split"} <= called
+    assert {"likelihood.gradient", "labels.relabel", "labels.split", "batches._varint"} <= called
     assert [
         name for name in sorted(called) if reorders(name) and "inline" not in known[name].settings
     ] == []

@@ -12,10 +12,9 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.structs import TopicPartition
+from stream_leip_connectors._kernels.batches import locate
 from stream_leip_connectors.kafka.batching import batched, columns
 from stream_leip_connectors.kafka.records import OneRecord, Records
-
-from stream_leip._kernels.batches import locate
 
 AT = TopicPartition("predictions", 3)
 BASE: Any = Fetcher.PartitionRecords

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_leip._kernels.batches import (
+from stream_leip_connectors import extras
+from stream_leip_connectors._kernels.batches import (
     HEADERS,
     HEADERS_STOP,
     KEY,
@@ -26,7 +27,6 @@ from stream_leip._kernels.batches import (
     VALUE_STOP,
     locate,
 )
-from stream_leip_connectors import extras
 from stream_leip_connectors.kafka.records import Records
 
 log = logging.getLogger("stream_leip.kafka")

@@ -1,0 +1,1 @@
+"""Every numba kernel of the connectors, by subject; nothing else."""
