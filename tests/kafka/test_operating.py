@@ -33,6 +33,26 @@ def events(mix: list[float], n: int, seed: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.needs_kafka
+@pytest.mark.usefixtures("client")
+def test_markers_of_transactions_are_no_lag(bootstrap: str, new_topic: Any) -> None:
+    from kafka import KafkaProducer
+
+    topic = new_topic()
+    producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=f"{topic}-feed")
+    producer.init_transactions()
+    monitor = KafkaMonitor(PROFILE, settings(bootstrap, topic), Tumbling(count=50))
+    with Running(monitor) as running:
+        for seed in range(2):
+            producer.begin_transaction()
+            for message in events([0.5, 0.3, 0.2], 100, seed):
+                producer.send(topic, **message)
+            producer.commit_transaction()
+        running.until(lambda: monitor.total.events >= 200)
+        running.until(lambda: monitor.worker is not None and monitor.worker.lags == {0: 0})
+    producer.close()
+
+
+@pytest.mark.needs_kafka
 def test_a_port_and_notices(bootstrap: str, new_topic: Any) -> None:
     topic = new_topic(2)
     stream = [*events([0.5, 0.3, 0.2], 2000, 0), *events([0.05, 0.3, 0.65], 3000, 1)]

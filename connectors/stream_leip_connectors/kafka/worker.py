@@ -2,30 +2,28 @@
 
 import logging
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
 from stream_leip import Update
 from stream_leip_connectors.kafka.application import Membership, Topics
+from stream_leip_connectors.kafka.assigning import Assigning
 from stream_leip_connectors.kafka.backlog import Backlog
-from stream_leip_connectors.kafka.blueprint import Identity
 from stream_leip_connectors.kafka.burials import Burials
 from stream_leip_connectors.kafka.client import (
     Client,
     ClientFailed,
     GroupConsumer,
     Listener,
-    Producer,
     Sending,
 )
 from stream_leip_connectors.kafka.connection import PATIENCE
 from stream_leip_connectors.kafka.corruption import find_corrupt
 from stream_leip_connectors.kafka.counts import Counts
-from stream_leip_connectors.kafka.errors import BrokerError, FencedError, RetentionLoss
+from stream_leip_connectors.kafka.judging import final
 from stream_leip_connectors.kafka.outage import Displacement, Outage
+from stream_leip_connectors.kafka.producing import OwnProducer
 from stream_leip_connectors.kafka.records import Records
-from stream_leip_connectors.kafka.restoring import Situation, read_changelog
 from stream_leip_connectors.kafka.working import Making, Working
 
 log = logging.getLogger("stream_leip.kafka")
@@ -81,16 +79,13 @@ class Worker:
         self.pauses = 0  # of reading, for work that takes long
         self._client = client
         self._topics = topics
-        self._partitions = partitions
         self._member = membership
         self._restorer = restorer
         self._asked = asked
         self._outage = Outage()
         self._burials = Burials()
-        # Two dynamic members are never of one name, so that none fences another.
-        who = membership.instance or uuid.uuid4().hex
-        self._name = f"{membership.group}-{who}"
-        self._producer: Producer | None = None
+        self._producer = OwnProducer(client, membership)
+        self._assigning = Assigning(client, topics, partitions, membership, restorer, asked)
         self._assigned: set[int] = set()  # of these, some wait for their task
         self._backlog = Backlog()
         self._full = False  # its partitions are paused, for the backlog
@@ -103,7 +98,7 @@ class Worker:
         while True:
             consumer = self._join()
             if consumer is None:
-                self._drop_producer(PATIENCE / 4)
+                self._producer.drop(PATIENCE / 4)
                 return
             self._consumer = consumer
             keep = False
@@ -125,7 +120,7 @@ class Worker:
         while not self._asked():
             try:
                 if member.instance is not None:
-                    self._own_producer()  # first: who had this name before can write no more
+                    self._producer.own()  # first: who had this name before can write no more
                 return self._client.consumer(self._topics.input, member, _MOST_POLLED, listener)
             except ClientFailed as error:
                 if error.meaning != "retry":
@@ -193,7 +188,7 @@ class Worker:
         if not tasks:
             return
         started = time.monotonic()
-        producer = self._own_producer()
+        producer = self._producer.own()
         topics = self._topics
         outputs: list[Sending] = []
         changes: list[Sending] = []
@@ -229,14 +224,14 @@ class Worker:
         except ClientFailed as error:
             if error.meaning == "displaced":
                 # No commit of this member will do; as a new one it may, once this is ended.
-                self._drop_producer()
+                self._producer.drop()
                 raise
             self._judge(error)
             self._go_back()
 
     def _go_back(self) -> None:
         """Forget the tasks: they are restored from what was committed."""
-        self._drop_producer()
+        self._producer.drop()
         self._consumer.pause(self.tasks.keys() & self._assigned)
         self._forget()
 
@@ -250,42 +245,18 @@ class Worker:
                 extra={"offsets": self._offsets()},
             )
             self.tasks.clear()
-            self._drop_producer()
+            self._producer.drop()
 
     def _offsets(self) -> dict[int, int]:
         """How far each task is, for the log."""
         return {partition: task.offset for partition, task in self.tasks.items()}
 
-    def _own_producer(self) -> Producer:
-        """The producer; a new one ends what the one before it left open."""
-        if self._producer is None:
-            self._producer = self._client.producer(
-                self._name, self._member.transaction, self._member.delivery
-            )
-        return self._producer
-
-    def _drop_producer(self, wait: float = 0.0) -> None:
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            # Without a transaction, what it still writes must be there before anything is read.
-            producer.close(wait if self._member.delivery == "exactly-once" else PATIENCE)
-
     def _judge(self, error: ClientFailed) -> None:
         """Raise what no waiting helps against; else say it, and wait a little."""
-        displaced = error.meaning == "displaced" and self._displacement.again()
-        if displaced or (error.meaning == "fenced" and self._member.instance is not None):
-            raise FencedError(
-                f"instance {self._member.instance!r} of group {self._member.group!r} runs "
-                f"somewhere else too ({error}); give each process an --instance of its own"
-            ) from error
-        if error.meaning == "refused":
-            raise BrokerError(f"the broker refuses: {error}") from error
-        if error.meaning == "range":
-            raise RetentionLoss(
-                f"{self._topics.input}: events were deleted by the topic's retention before they "
-                f"were read ({error}). Start again with --on-retention-loss continue to go on "
-                "without them"
-            ) from error
+        again = error.meaning == "displaced" and self._displacement.again()
+        end = final(error, self._member, self._topics.input, displaced=again)
+        if end is not None:
+            raise end from error
         if error.meaning == "corrupt":
             self._skip_corrupt(error)
         elif error.meaning == "retry":
@@ -319,7 +290,7 @@ class Worker:
             return
         started = time.monotonic()
         try:
-            made = self._restored(wanted)
+            made = self._tasks_of(wanted)
         except ClientFailed as error:
             if error.meaning == "displaced":
                 raise
@@ -341,30 +312,11 @@ class Worker:
             offsets = {partition: task.offset for partition, task in made.items()}
             log.info("restored partitions %s in %.1f s", wanted, took, extra={"offsets": offsets})
 
-    def _restored(self, wanted: list[int]) -> dict[int, Working]:
+    def _tasks_of(self, wanted: list[int]) -> dict[int, Working]:
         # First a transaction of ours that was given up must be ended for good; then the offsets;
         # then the changelog, which has all that is committed.
-        self._own_producer()
-        committed = {each: self._consumer.committed(each) for each in wanted}
-        reader = self._client.reader()
-        try:
-            bounds = reader.bounds(self._topics.input, wanted)
-            contents = read_changelog(
-                reader, self._topics.changelog, wanted, self._asked, self._member.delivery
-            )
-        finally:
-            reader.close()
-        if contents is None:
-            return {}
-        group, topic = self._member.group, self._topics.input
-        return {
-            each: self._restorer.task(
-                Identity(group, topic, self._partitions, each),
-                Situation(committed[each], *bounds[each]),
-                contents[each],
-            )
-            for each in wanted
-        }
+        self._producer.own()
+        return self._assigning.tasks(wanted, self._consumer)
 
     # Rebalances, inside the consumer's poll
 
@@ -382,7 +334,7 @@ class Worker:
                 error,
                 extra={"partitions": sorted(partitions), "offsets": self._offsets()},
             )
-            self._drop_producer()
+            self._producer.drop()
             # Those that stay are ahead of what is committed: they are restored.
             self._forget()
         self._on_lost(partitions)
@@ -404,7 +356,7 @@ class Worker:
         self._forget()
         self._assigned.clear()
         if not keep:
-            self._drop_producer(PATIENCE / 4)
+            self._producer.drop(PATIENCE / 4)
 
     def waiting_for(self) -> str | None:
         """What it waits for before it can work; None if it works."""
@@ -421,5 +373,7 @@ class Worker:
         for partition, task in list(self.tasks.items()):
             end = self._consumer.high_watermark(partition)
             if end is not None:
-                found[partition] = max(end - task.offset, 0)
+                # Markers of transactions take offsets, and no event comes of them.
+                done = self._at_end(partition)
+                found[partition] = 0 if done else max(end - task.offset, 0)
         return found
