@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 from stream_leip_connectors.config import KafkaSettings
 from stream_leip_connectors.kafka import KafkaMonitor
-from stream_leip_connectors.kafka.checking import check
+from stream_leip_connectors.kafka.checking import Finding, check
 from stream_leip_connectors.kafka.errors import BrokerError
 from stream_leip_connectors.kafka.listeners import Listeners
 from stream_leip_connectors.kafka.local import LocalBroker
@@ -109,6 +109,29 @@ def test_topics_that_are_not_right(bootstrap: str, new_topic: NewTopic) -> None:
 def test_a_transaction_timeout_that_the_broker_refuses(bootstrap: str, new_topic: NewTopic) -> None:
     found = wrong(settings(bootstrap, new_topic(), transaction_timeout=100_000.0))
     assert "transaction.max.timeout.ms; shorten it" in found["transactions"]
+
+
+def test_transactions_are_not_asked_for_at_least_once(
+    bootstrap: str, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic()
+    given = settings(bootstrap, topic, transaction_timeout=100_000.0, delivery="at-least-once")
+    assert wrong(given) == {}
+    flags = ["--bootstrap", bootstrap, "--input", topic, "--delivery", "at-least-once"]
+    done = run("kafka", "check", *flags, "--create-topics", cwd=tmp_path)
+    assert "ok    transactions: not asked for: delivery is at-least-once\n" in done.stdout
+
+
+def test_the_client_of_the_run_is_tried(bootstrap: str, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    given = settings(bootstrap, topic, client="confluent")
+    assert wrong(given) == {}
+    assert Finding("codecs", True, "those of librdkafka, which brings its own") in check(given)
+    long = settings(bootstrap, topic, client="confluent", transaction_timeout=100_000.0)
+    assert "transaction.max.timeout.ms; shorten it" in wrong(long)["transactions"]
+    codecs, broker = check(settings("127.0.0.1:1", topic, client="confluent"))
+    assert codecs.fine
+    assert "nobody listens there" in broker.says
 
 
 def test_a_broker_that_cannot_be_reached(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def _profiles(given: list[str] | None) -> dict[str, Any]:
 
 
 @app.command()
-@takes(options.TOPICS | options.SECURITY)
+@takes(options.TOPICS | options.WORKING | options.SECURITY)
 def check(flags: dict[str, Any], config: ConfigFile = None) -> None:
     """Reach the brokers, and say what a run with these settings would miss there.
 

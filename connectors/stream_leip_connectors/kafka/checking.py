@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from stream_leip_connectors import extras
 from stream_leip_connectors.config import KafkaSettings
-from stream_leip_connectors.kafka.client import ClientFailed
+from stream_leip_connectors.kafka.client import Client, ClientFailed
 from stream_leip_connectors.kafka.clients import make_client
 from stream_leip_connectors.kafka.connection import Connection
 from stream_leip_connectors.kafka.errors import BrokerError
 from stream_leip_connectors.kafka.making import make
+from stream_leip_connectors.security import ClientName
 
 _FORBIDDEN = 29  # Kafka's code of a topic that this user may not know of
 # Seconds that a broker may take to make its own topics, at its very first group or transaction.
@@ -41,14 +42,18 @@ def check(settings: KafkaSettings) -> Iterator[Finding]:
     ok    codecs: gzip, lz4, snappy, zstd
     wrong broker: 127.0.0.1:1 cannot be reached: nobody listens there; is the broker up?
     """
-    yield _codecs()
-    connection = Connection(settings.bootstrap, settings.client_options())
+    yield _codecs(settings.client)
+    client = make_client(
+        settings.client,
+        Connection(settings.bootstrap, settings.client_options(settings.client)),
+    )
     try:
-        make_client("kafka-python", connection).check_reach()
+        client.check_reach()
     except BrokerError as error:
         yield Finding("broker", False, str(error))
         return
-    # Rights are told by this client alone.
+    # Rights are told by kafka-python alone.
+    connection = Connection(settings.bootstrap, settings.client_options())
     with closing(
         make(extras.kafka("kafka.admin").KafkaAdminClient, **connection.arguments())
     ) as admin:
@@ -58,11 +63,16 @@ def check(settings: KafkaSettings) -> Iterator[Finding]:
         may_create = "CREATE" in (cluster.get("authorized_operations") or ())
         yield from _Topics(admin, settings, may_create).findings()
         yield _group(admin, settings.group)
-    yield _transactions(connection, settings)
+    if settings.delivery == "exactly-once":
+        yield _transactions(client, settings)
+    else:
+        yield Finding("transactions", True, "not asked for: delivery is at-least-once")
 
 
-def _codecs() -> Finding:
+def _codecs(client: ClientName) -> Finding:
     """Whoever writes the input may compress it with any of these."""
+    if client == "confluent":
+        return Finding("codecs", True, "those of librdkafka, which brings its own")
     codec = extras.kafka("kafka.codec")
     there = {name: getattr(codec, f"has_{name}")() for name in ("gzip", "lz4", "snappy", "zstd")}
     missing = [name for name, found in there.items() if not found]
@@ -179,18 +189,18 @@ def _group(admin: Any, group: str) -> Finding:
     return Finding(what, True, f"{members} members" if members else "no members now")
 
 
-def _transactions(connection: Connection, settings: KafkaSettings) -> Finding:
+def _transactions(client: Client, settings: KafkaSettings) -> Finding:
     """Whether the brokers take transactions of this group; none is begun."""
     # Not the name of an instance: who comes later by the same one ends the one before.
     name = f"{settings.group}-check"
-    client = make_client("kafka-python", connection)
     until = time.monotonic() + _PATIENCE
     while True:
         try:
             client.producer(name, settings.transaction_timeout, "exactly-once").close(1.0)
         except ClientFailed as error:
             says = str(error)
-            if "InvalidTransactionTimeout" in says:
+            # The clients spell Kafka's name of it differently.
+            if "invalidtransactiontimeout" in says.replace("_", "").lower():
                 why = "--transaction-timeout is above the broker's transaction.max.timeout.ms"
                 return Finding("transactions", False, f"{why}; shorten it")
             if error.meaning == "refused":
