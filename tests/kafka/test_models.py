@@ -81,6 +81,7 @@ def watched(bootstrap: str, topic: str, events: int, by: str, models: Any = None
         one.until(lambda: monitor.total.events >= events)
 
 
+@pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("by", ["field", "header"])
 def test_each_model_has_its_own_state(bootstrap: str, new_topic: NewTopic, by: str) -> None:
     topic = new_topic(2)

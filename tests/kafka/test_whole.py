@@ -101,6 +101,7 @@ def test_it_is_a_batch_over_all_partitions(
     assert len(letters) == late > 0
 
 
+@pytest.mark.usefixtures("client")
 def test_the_number_of_workers_makes_no_difference(bootstrap: str, new_topic: NewTopic) -> None:
     topic = new_topic(4)
     window = Tumbling(seconds=3.0, lateness=1.0)

@@ -34,7 +34,7 @@ def by_partition(messages: list[Any]) -> Sorted:
     ends: dict[int, int] = {}
     failure: ClientFailed | None = None
     errors = list(map(confluent.Message.error, messages))
-    if any(each is not None for each in errors):
+    if set(map(type, errors)) != {type(None)}:  # an error cannot be compared with None
         good: list[Any] = []
         bad: set[int] = set()
         for message, error in zip(messages, errors, strict=True):
