@@ -35,6 +35,7 @@ _JAVA_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 )
 _READY = b"Kafka Server started"
+_FENCED = b"Fencing broker 1 "
 _ERROR = re.compile(r" (ERROR|FATAL) |^(\S+\.)+\w*(Exception|Error)\b|^Caused by|^Exception")
 _TAKEN = b"Address already in use"
 # Below the ports that Linux, macOS and Windows give to outgoing connections: while the broker is
@@ -42,6 +43,7 @@ _TAKEN = b"Address already in use"
 _PORTS = range(20000, 32000)
 
 _PLAIN = Listeners()
+_SESSION = 2.5
 _ONE_NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -58,7 +60,7 @@ _ONE_NODE = {
     "share.coordinator.state.topic.num.partitions": "1",
     # What everybody waits for when an instance, or the broker itself, was killed.
     "broker.heartbeat.interval.ms": "500",
-    "broker.session.timeout.ms": "2500",
+    "broker.session.timeout.ms": str(int(1000 * _SESSION)),
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -155,6 +157,7 @@ class LocalBroker:
             if first:
                 self._ports = _free_ports([*self._listeners.protocols, "controller"])
                 self._format()
+            self._settle()
             if self._started():
                 return
             if not (first and attempt < 4 and _TAKEN in self._log()):
@@ -235,8 +238,34 @@ class LocalBroker:
             why = [line for line in said if line.startswith("Exception")] or said[-10:]
             raise BrokerError(f"Kafka refused {self._properties}: {' '.join(why)}")
 
-    def _started(self) -> bool:
-        command = [*self._java, "kafka.Kafka", str(self._properties)]
+    def _settle(self) -> None:
+        """After a crash: have the controller, alone, find out that its broker is gone.
+
+        In a cluster it would have noticed. A single node that comes back takes itself for alive
+        until its session ends; at that moment Kafka gives up the markers of transactions that were
+        being committed, as if their topics had been deleted, and their offsets stay unstable.
+        """
+        data = self.folder / "data"
+        used = (data / "__cluster_metadata-0").exists()
+        if not used or (data / ".kafka_cleanshutdown").exists():
+            return
+        lines = self._properties.read_text(encoding="utf-8").splitlines()
+        alone = dict(line.split("=", 1) for line in lines)
+        at = f"CONTROLLER://127.0.0.1:{self._ports['controller']}"
+        alone |= {"process.roles": "controller", "listeners": at, "advertised.listeners": at}
+        del alone["inter.broker.listener.name"]
+        properties = self.folder / "controller.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in alone.items()), "utf-8")
+        self._launch(properties)
+        until, ready = time.monotonic() + self._timeout, False
+        while self.running and _FENCED not in self._log() and time.monotonic() < until:
+            if not ready and _READY in self._log():
+                ready, until = True, time.monotonic() + _SESSION + 2.0
+            time.sleep(0.05)
+        self._end("stop")
+
+    def _launch(self, properties: Path) -> "subprocess.Popen[bytes]":
+        command = [*self._java, "kafka.Kafka", str(properties)]
         folder = str(self.folder) if self._temporary else "-"
         with self._log_file.open("wb") as log:
             self._process = subprocess.Popen(
@@ -246,8 +275,12 @@ class LocalBroker:
                 stderr=log,
                 start_new_session=True,
             )
+        return self._process
+
+    def _started(self) -> bool:
+        process = self._launch(self._properties)
         until = time.monotonic() + self._timeout
-        while self._process.poll() is None:
+        while process.poll() is None:
             if _READY in self._log():
                 return True
             if time.monotonic() > until:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from stream_leip import Update
@@ -20,6 +20,7 @@ from stream_leip_connectors.kafka.client import (
 from stream_leip_connectors.kafka.connection import PATIENCE
 from stream_leip_connectors.kafka.corruption import find_corrupt
 from stream_leip_connectors.kafka.counts import Counts
+from stream_leip_connectors.kafka.doubts import Doubts, Share
 from stream_leip_connectors.kafka.judging import final
 from stream_leip_connectors.kafka.outage import Displacement, Outage
 from stream_leip_connectors.kafka.producing import OwnProducer
@@ -84,6 +85,7 @@ class Worker:
         self._asked = asked
         self._outage = Outage()
         self._burials = Burials()
+        self._doubts = Doubts()
         self._producer = OwnProducer(client, membership)
         self._assigning = Assigning(client, topics, partitions, membership, restorer, asked)
         self._assigned: set[int] = set()  # of these, some wait for their task
@@ -192,8 +194,7 @@ class Worker:
         topics = self._topics
         outputs: list[Sending] = []
         changes: list[Sending] = []
-        updates = [update for task in tasks for update in task.updates]
-        buried = {task.identity.partition: list(task.letters) for task in tasks if task.letters}
+        shares = {task.identity.partition: Share.of(task) for task in tasks}
         # 1. The prior updates and the dead letters.
         for task in tasks:
             written = task.outputs(topics.updates, topics.letters)
@@ -205,17 +206,23 @@ class Worker:
             changes += [Sending(topics.changelog, partition, each) for each in task.changes()]
         # 4. The input offsets.
         offsets = {task.identity.partition: task.offset for task in tasks}
+        self._doubts.begin(shares)
         producer.commit([outputs, changes], self._consumer, offsets, timeout)
         for task in tasks:
-            self.total.add(task.counts, task.committed)
             task.committed = replace(task.counts)
         self._displacement.over()
         self.commits += 1
         self.commit_seconds += time.monotonic() - started
         self._outage.over()
-        self._burials.tell(buried)
+        self._tell(self._doubts.settle(shares))
+
+    def _tell(self, shares: Mapping[int, Share]) -> None:
+        """Shares of a transaction are on the broker: count and tell them."""
+        for share in shares.values():
+            self.total.add(share.counts, share.before)
+        self._burials.tell({each: share.letters for each, share in shares.items() if share.letters})
         if self.on_committed is not None:
-            self.on_committed(updates)
+            self.on_committed([update for share in shares.values() for update in share.updates])
 
     def _commit_until_done(self) -> None:
         """Commit; if that fails, go back to what is committed and read again from there."""
@@ -304,6 +311,7 @@ class Worker:
         self._outage.over()
         took = time.monotonic() - started
         if made:
+            self._tell(self._doubts.restored(made))  # first: the state says that it was told
             if self.on_restored is not None:
                 for task in made.values():
                     self.on_restored(task)
@@ -343,6 +351,7 @@ class Worker:
         """Another member has them already: what was not committed is its to do."""
         self._assigned -= partitions
         self._backlog.drop(partitions)
+        self._doubts.drop(partitions)
         for partition in partitions:
             self.tasks.pop(partition, None)
 
