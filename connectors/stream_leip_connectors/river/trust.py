@@ -1,6 +1,7 @@
 """Whether adapting pays: asked of the labelled pairs that the profile has not seen yet."""
 
 from math import exp, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,14 +77,17 @@ class Forecast:
     """
 
     def __init__(self, profile: SourceProfile, scores: Scores, labels: Labels) -> None:
-        self._labels = labels
-        self._scaled = scores ** float(profile.calibrator.scale[0])
-        self._hits = _hits(self._scaled, labels)
+        self._labels = labels.astype(np.uint16)
+        scaled: Scores = scores ** float(profile.calibrator.scale[0])
+        self._scaled = scaled.astype(np.float32)
+        self._hits = _hits(scaled, labels)
         self._counts = np.bincount(labels, minlength=len(profile.classes))
 
     def against(self, factors: Vector, prior: Vector) -> float:
         """Hits that are lost under a mix, beyond their noise, if posteriors have these factors."""
-        lost = self._hits.astype(float) - _hits(self._scaled * factors, self._labels)
+        lost = self._hits.astype(float) - _hits(
+            self._scaled * factors.astype(np.float32), self._labels
+        )
         weights = (len(lost) * prior / self._counts)[self._labels]
         lost *= weights
         return float(lost.sum() - sqrt(lost @ lost))
@@ -94,7 +98,7 @@ def share(against: float) -> float:
     return 1.0 / (1.0 + exp(min(2.0 * against, 700.0)))
 
 
-def _hits(posteriors: Matrix, labels: Labels) -> NDArray[np.bool_]:
+def _hits(posteriors: Scores, labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
     return np.asarray(posteriors.argmax(axis=1) == labels)
 
 
