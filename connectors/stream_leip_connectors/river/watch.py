@@ -60,7 +60,7 @@ class Watch:
         self.last: Update | None = None
         self.events = 0
         self._most = most
-        self._recent: Matrix = np.zeros((most, len(labels)))
+        self._recent: Matrix = np.zeros((0, len(labels)))
         # What the monitor's own counts began at.
         self._first = early
         self._early = early
@@ -87,6 +87,7 @@ class Watch:
         row = self._into_row.row(scores)
         if row is None:
             return
+        self._make_room(self.events + 1)
         self._recent[self.events % self._most] = [scores.get(name, 0.0) for name in self.labels]
         self.events += 1
         updates = self.monitor.take_one(np.array([row], np.float32), None)
@@ -106,11 +107,20 @@ class Watch:
         rows, fine = self._into_row.rows(known)
         kept = known[fine][-self._most :]
         self.events += len(rows)
+        self._make_room(self.events)
         self._recent[np.arange(self.events - len(kept), self.events) % self._most] = kept
         for _, update in self.monitor.take(Batch(rows, None, np.arange(len(rows)), len(rows))):
             self._emitted = update.sequence + 1
             self._note(update)
         self._weigh()
+
+    def _make_room(self, events: int) -> None:
+        """Grow by doubling, as events come: many watches are asked before they are told much."""
+        held, needed = len(self._recent), min(events, self._most)
+        if held < needed:
+            grown = np.zeros((min(max(2 * held, needed, PANE), self._most), len(self.labels)))
+            grown[:held] = self._recent
+            self._recent = grown
 
     def succeed(self, before: "Watch") -> None:
         """Take over from the watch of an older profile, with what it saw last."""
