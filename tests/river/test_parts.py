@@ -1,5 +1,6 @@
 """The parts of the classifier beside slow references: pairs, weighing, trust, frames."""
 
+import math
 from collections import deque
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from river import linear_model, multiclass, naive_bayes, preprocessing, tree
 from stream_leip_connectors.river import LabelShiftClassifier
 from stream_leip_connectors.river.pairs import FEWEST, KEPT, Pairs
-from stream_leip_connectors.river.trust import Trust
+from stream_leip_connectors.river.trust import Forecast, Trust, share
 from stream_leip_connectors.river.watch import renumber
 from stream_leip_connectors.river.weighing import FLOOR, Weighing, checked, floored
 
@@ -127,18 +128,52 @@ def test_zeros_and_sure_posteriors_stay_finite() -> None:
 
 def test_trust_grows_where_adapting_pays_and_falls_where_it_does_not() -> None:
     trust = Trust()
-    assert trust.share < 1e-6
+    assert share(trust.against) < 1e-6
     rng = np.random.default_rng(0)
     for i in range(8):
         labels = rng.choice(3, size=200, p=[0.1, 0.1, 0.8])
         trust.ask(posteriors(labels, i), labels, profile())
-    assert trust.share > 0.99
+    assert share(trust.against) > 0.99
     for i in range(3):
         # Another model: its scores do not mean what those of the profile did.
         labels = rng.choice(3, size=200, p=[0.1, 0.1, 0.8])
         scores = posteriors(labels, i)[:, [2, 0, 1]]
         trust.ask(scores, labels, profile())
-    assert trust.share < 0.01
+    assert share(trust.against) < 0.01
+
+
+def test_a_forecast_is_the_hits_to_come_less_their_noise() -> None:
+    """Of fresh events under the mix, beside what the pairs of another mix foretell."""
+    rng = np.random.default_rng(0)
+    known = rng.integers(3, size=3000)
+    forecast = Forecast(profile(), floored(posteriors(known, 1, 0.6)), known)
+    mix = np.array([0.1, 0.2, 0.7])
+    labels = rng.choice(3, size=100_000, p=mix)
+    scores = posteriors(labels, 2, 0.6)
+    for factors in (mix, mix[::-1], np.ones(3)):
+        hits = (scores * factors).argmax(axis=1) == labels
+        lost = np.mean(scores.argmax(axis=1) == labels) - np.mean(hits)
+        changed = (scores * factors).argmax(axis=1) != scores.argmax(axis=1)
+        noise = math.sqrt(3000 * float(np.mean(changed)))
+        found = forecast.against(factors, mix)
+        assert found == pytest.approx(3000 * lost - noise, abs=2.5 * noise)
+    assert forecast.against(mix, mix) < 0.0 < forecast.against(mix[::-1], mix)
+    assert forecast.against(np.ones(3), mix) == 0.0
+
+
+def test_what_the_pairs_foretell_to_cost_hits_is_not_adapted() -> None:
+    """Biases that are best by likelihood may be wrong about labels; no label to come is needed."""
+    model = LabelShiftClassifier(naive_bayes.GaussianNB(), labelled=400, refit_every=40)
+    for x, y in drifting(3000):
+        model.observe_one(x)
+        model.learn_one(x, y)
+    watch = model._watch
+    assert watch is not None
+    assert model.trust > 0.9
+    watch._forecast._hits[:] = True  # as if the model alone were never wrong
+    for x, _ in list(drifting(200, seed=3)):
+        model.observe_one(x)
+    assert model.trust < 0.01
 
 
 def test_an_update_goes_by_the_numbers_of_the_whole_stream() -> None:

@@ -163,13 +163,14 @@ class LabelShiftClassifier(base.Wrapper[base.Classifier], base.MiniBatchClassifi
 
     def _follow(self) -> None:
         """Go on with the profile that was just fitted."""
-        profile, watch = self._source.profile, self._watch
+        source, watch = self._source, self._watch
+        profile, forecast = source.profile, source.forecast
         assert profile is not None
-        if watch is not None and watch.whole == self._source.whole:
-            watch.follow(profile, self._source.trust.share)
+        assert forecast is not None
+        if watch is not None and watch.whole == source.whole:
+            watch.follow(profile, source.trust.against, forecast)
             return
         window = choose_window(self.window)
-        source = self._source
         fresh = Watch(
             profile,
             source.labels,
@@ -177,7 +178,8 @@ class LabelShiftClassifier(base.Wrapper[base.Classifier], base.MiniBatchClassifi
             self.estimator,
             self.labelled,
             source.whole,
-            source.trust.share,
+            source.trust.against,
+            forecast,
             self._early,
         )
         if watch is not None:

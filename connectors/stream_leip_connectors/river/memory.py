@@ -6,6 +6,7 @@ import numpy as np
 
 from stream_leip import Adaptive, Estimator, InputError, Monitor
 from stream_leip.arrays import Rows, Vector
+from stream_leip.entrance import Batch
 from stream_leip.profile import SourceProfile
 from stream_leip.tracker import Tracker
 from stream_leip.windows import Window
@@ -60,8 +61,8 @@ class AsLongAsItTells:
         self._tracker = Tracker(profile, estimator)
 
     def take(self, rows: Rows) -> None:
-        """Take the rows of a pane."""
-        self._tracker.take(rows)
+        """Take the rows of panes."""
+        self._tracker.follow(rows)
 
     def revert(self, row: Rows) -> None:
         """Nothing that was learnt can be taken back."""
@@ -91,8 +92,7 @@ class ByWindow:
 
     def take(self, rows: Rows) -> None:
         """Take rows."""
-        for row in rows:
-            self._monitor.take_one(row[None], None)
+        list(self._monitor.take(Batch(rows, None, np.arange(len(rows)), len(rows))))
 
     def revert(self, row: Rows) -> None:
         """The window says what goes."""

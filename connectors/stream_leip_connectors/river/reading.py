@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from operator import itemgetter
-from struct import calcsize, pack
-from typing import Any
+from struct import Struct
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from stream_leip._kernels.gate import LARGEST_LOGIT, SUM_TOLERANCE
 from stream_leip._kernels.mixture import PANE
 from stream_leip.arrays import Rows, Scores
 from stream_leip.rows import as_scores, frame_columns, is_frame
+
+# Off by no more than this a sum is fine however it is summed; beyond, the gate decides.
+_SURE = SUM_TOLERANCE / 2
 
 
 class Reader:
@@ -42,32 +45,19 @@ class Reader:
         InputError
             If a class is unknown, or a score is none. The message says which.
         """
-        found: Sequence[Any]
-        if type(x) is dict:
-            try:
-                found = self._all(x) if len(x) == self._m else self._by_class(x)
-            except KeyError:  # names that are no text, or none of ours
-                found = self._by_class(x)
-        elif isinstance(x, np.ndarray):
-            found = x.tolist()
-        elif isinstance(x, Mapping):
-            found = self._by_class(dict(x))
-        elif isinstance(x, Iterable):
-            found = tuple(x)
-        else:
-            raise InputError(
-                f"x: {x!r} is no posterior; give a dict by class, or a score for each of the "
-                f"{self._m} classes"
-            )
+        try:
+            found = self._all(x) if type(x) is dict and len(x) == self._m else self._find_scores(x)
+        except KeyError:  # names that are no text, or none of ours
+            found = self._find_scores(x)
         try:
             total = sum(found)
             if self._logits:
                 fine = isfinite(total)
             else:
-                fine = -SUM_TOLERANCE <= total - 1.0 <= SUM_TOLERANCE and min(found) >= 0.0
-            if fine and len(found) == self._m and type(total) is float:
+                fine = -_SURE <= total - 1.0 <= _SURE and min(found) >= 0.0
+            if fine and isinstance(total, float) and len(found) == self._m:
                 return found
-        except (TypeError, ValueError):
+        except TypeError:
             pass
         if isinstance(x, np.ndarray) and x.ndim != 1:
             raise InputError(
@@ -76,6 +66,18 @@ class Reader:
             )
         self._profile.rows([found])  # says what is wrong, if it is
         return [float(value) for value in found]
+
+    def _find_scores(self, x: Any) -> Sequence[Any]:
+        if isinstance(x, np.ndarray):
+            return cast(list[Any], x.tolist())
+        if isinstance(x, Mapping):
+            return self._by_class(dict(x))
+        if isinstance(x, Iterable):
+            return tuple(x)
+        raise InputError(
+            f"x: {x!r} is no posterior; give a dict by class, or a score for each of the "
+            f"{self._m} classes"
+        )
 
     def _by_class(self, x: dict[Any, Any]) -> Sequence[Any]:
         missing = self._missing
@@ -120,45 +122,58 @@ class Reader:
 
 
 class Inlet:
-    """Gathers events, in bytes, until they are a pane's worth: arrays are slow to make one by one.
+    """Gathers events, in bytes, until they are worth a call: arrays are slow to make one by one.
 
     Parameters
     ----------
     profile
         The source.
+    panes
+        How many panes' worth of events to gather.
     """
 
-    def __init__(self, profile: SourceProfile) -> None:
+    def __init__(self, profile: SourceProfile, panes: int = 1) -> None:
         self._profile = profile
         self._reader = Reader(profile)
-        self._format = f"{len(profile.classes)}d"
-        self._full = PANE * calcsize(self._format)
+        self._m = len(profile.classes)
+        self._pack = Struct(f"{self._m}d").pack  # not among what can be pickled
+        self._pane = PANE * 8 * self._m
+        self._full = panes * self._pane
         self._waiting = bytearray()
 
     def take(self, x: Any) -> Rows | None:
-        """Take an event; give the rows of a pane when there are enough."""
+        """Take an event; give the rows of all that wait when there are enough."""
         waiting = self._waiting
-        waiting += pack(self._format, *self._reader.one(x))
+        waiting += self._pack(*self._reader.one(x))
         return self.drain() if len(waiting) == self._full else None
 
-    def take_many(self, scores: Any) -> list[Rows]:
-        """Take many events; give the rows of each pane that is full."""
-        more = self._reader.many(scores)
-        both = np.concatenate([self._scores(), more])
-        whole = len(both) - len(both) % PANE
-        self._waiting = bytearray(both[whole:].tobytes())
-        rows = self._profile.all_rows(both[:whole])
-        return [rows[begin : begin + PANE] for begin in range(0, whole, PANE)]
+    def take_many(self, scores: Any) -> Rows:
+        """Take many events; give the rows of the panes that are full."""
+        self._waiting += self._reader.many(scores).astype(float).tobytes()
+        return self.drain_panes()
+
+    def drain_panes(self) -> Rows:
+        """The rows of the panes that are full; the others go on waiting."""
+        waiting = self._waiting
+        whole = len(waiting) - len(waiting) % self._pane
+        self._waiting = waiting[whole:]
+        return self._rows(waiting[:whole])
 
     def drain(self) -> Rows:
         """The rows of all events that wait."""
-        scores = self._scores()
-        self._waiting = bytearray()
-        return self._profile.all_rows(scores)
+        waiting, self._waiting = self._waiting, bytearray()
+        return self._rows(waiting)
 
-    def _scores(self) -> Scores:
-        return np.frombuffer(self._waiting).reshape(-1, len(self._profile.classes))
+    def _rows(self, waiting: bytearray) -> Rows:
+        return self._profile.all_rows(np.frombuffer(waiting).reshape(-1, self._m))
 
     def row(self, x: Any) -> Rows:
         """The row of an event that is not taken."""
         return self._profile.all_rows(np.array([self._reader.one(x)]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: each for name, each in self.__dict__.items() if name != "_pack"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._pack = Struct(f"{self._m}d").pack

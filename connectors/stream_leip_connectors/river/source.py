@@ -8,7 +8,7 @@ from stream_leip.calibration import as_logits, steady_calibrator
 from stream_leip.fitting import Labelled, describe_source, judge, renew_source
 from stream_leip.profile import ReplayErrors, SourceProfile
 from stream_leip_connectors.river.pairs import Pairs
-from stream_leip_connectors.river.trust import Trust
+from stream_leip_connectors.river.trust import Forecast, Trust
 from stream_leip_connectors.river.weighing import floored
 
 # The whole profile, with the replay that `auto` reads, is made anew so many times less often.
@@ -40,6 +40,7 @@ class RollingSource:
         self.profile: SourceProfile | None = None
         self.labels: list[Hashable] = []
         self.trust = Trust()
+        self.forecast: Forecast | None = None
         self.whole = 0
         self._labelled = labelled
         self._every = refit_every
@@ -66,16 +67,20 @@ class RollingSource:
         start = None if before is None else before.calibrator
         calibrator = steady_calibrator(data.logits, data.labels, start)
         if before is not None and n < self._next_whole:
-            self.profile = renew_source(before, data, calibrator)
+            self._take(renew_source(before, data, calibrator), data)
             return True
         errors = ReplayErrors((), {})
         if self._judged:
             errors = judge(data, steady_calibrator, self._seed, DRAWS, SIZES)
-        self.profile = replace(describe_source(data, calibrator, self._seed), replay=errors)
+        self._take(replace(describe_source(data, calibrator, self._seed), replay=errors), data)
         self.labels = known
         self._next_whole = min(2 * n, n + SELDOM * self._every)
         self.whole += 1
         return True
+
+    def _take(self, profile: SourceProfile, data: Labelled) -> None:
+        self.profile = profile
+        self.forecast = Forecast(profile, data.scores, data.labels)
 
     def _ask(self) -> None:
         """Try the profile on the pairs that came since it was fitted."""

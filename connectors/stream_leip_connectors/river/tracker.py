@@ -11,6 +11,9 @@ from stream_leip_connectors.river.choosing import check_profile, example_profile
 from stream_leip_connectors.river.memory import open_memory
 from stream_leip_connectors.river.reading import Inlet
 
+# Nobody asks for the mix at every pane, and several at once are cheaper than one by one.
+_PANES = 10
+
 
 class PriorTracker(stats.base.Statistic[dict[str, float]]):
     """The class mix of a stream of posteriors: `update`, then `get`.
@@ -65,7 +68,7 @@ class PriorTracker(stats.base.Statistic[dict[str, float]]):
         self.profile = profile
         self.window = window
         self.estimator = estimator
-        self._inlet = Inlet(profile)
+        self._inlet = Inlet(profile, _PANES)
         self._memory = open_memory(profile, window, estimator)
 
     @classmethod
@@ -85,8 +88,7 @@ class PriorTracker(stats.base.Statistic[dict[str, float]]):
 
     def update_many(self, X: Any) -> None:
         """Take many: an array or lists with a line for each, or a data frame."""
-        for rows in self._inlet.take_many(X):
-            self._memory.take(rows)
+        self._memory.take(self._inlet.take_many(X))
 
     def revert(self, x: Any) -> None:
         """Forget a posterior that was updated before; for `window="all"`.
@@ -97,15 +99,20 @@ class PriorTracker(stats.base.Statistic[dict[str, float]]):
             If the window forgets on its own, or the posterior was never updated.
         """
         row = self._inlet.row(x)
-        if not self._memory.by_pane:
-            self._memory.take(self._inlet.drain())
+        self._tell()
         self._memory.revert(row)
 
     def get(self) -> dict[str, float]:
         """The share of each class; the source's before the first pane."""
-        if not self._memory.by_pane:
-            self._memory.take(self._inlet.drain())
+        self._tell()
         return dict(zip(self.profile.classes, self._memory.prior().tolist(), strict=True))
+
+    def _tell(self) -> None:
+        """Tell the memory what it needs to know before it is asked."""
+        inlet = self._inlet
+        rows = inlet.drain_panes() if self._memory.by_pane else inlet.drain()
+        if len(rows):
+            self._memory.take(rows)
 
     def __repr__(self) -> str:
         shares = sorted(self.get().items(), key=lambda each: -each[1])

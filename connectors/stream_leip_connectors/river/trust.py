@@ -1,13 +1,14 @@
 """Whether adapting pays: asked of the labelled pairs that the profile has not seen yet."""
 
 from math import exp, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_leip import EM, SourceProfile
 from stream_leip.adapt import adapt, shrink
-from stream_leip.arrays import Labels, Matrix
+from stream_leip.arrays import Labels, Matrix, Scores, Vector
 from stream_leip.estimators.estimate import NO_WEIGHTS
 from stream_leip.pane import Pane
 from stream_leip_connectors.river.weighing import floored
@@ -38,9 +39,9 @@ class Trust:
         self._changed = 0.0
 
     @property
-    def share(self) -> float:
-        """The part of a posterior that is adapted; the rest is as the model has it."""
-        return 1.0 / (1.0 + exp(2.0 * max(self._against, self._lost - sqrt(self._changed))))
+    def against(self) -> float:
+        """What is held against adapting, in log-likelihood or in hits beyond their noise."""
+        return max(self._against, self._lost - sqrt(self._changed))
 
     def ask(self, scores: Matrix, labels: Labels, profile: SourceProfile) -> None:
         """Try a profile on pairs that it was not fitted to."""
@@ -61,7 +62,43 @@ class Trust:
         self._lost = float(np.clip(_FADE_HITS * self._lost + lost.sum(), -_MOST, most))
 
 
-def _hits(posteriors: Matrix, labels: Labels) -> NDArray[np.bool_]:
+class Forecast:
+    """What adapting to a mix would do to hits, by the pairs that the profile was fitted to.
+
+    What is lost and won so far was lost and won under older mixes, and labels are late. But under
+    label shift the hits to come are known: those of the pairs, each class weighed by its share now.
+
+    Parameters
+    ----------
+    profile
+        The source; its calibrator has one scale.
+    scores, labels
+        The pairs it was fitted to: floored posteriors, and columns of the labels.
+    """
+
+    def __init__(self, profile: SourceProfile, scores: Scores, labels: Labels) -> None:
+        self._labels = labels.astype(np.uint16)
+        scaled: Scores = scores ** float(profile.calibrator.scale[0])
+        self._scaled = scaled.astype(np.float32)
+        self._hits = _hits(scaled, labels)
+        self._counts = np.bincount(labels, minlength=len(profile.classes))
+
+    def against(self, factors: Vector, prior: Vector) -> float:
+        """Hits that are lost under a mix, beyond their noise, if posteriors have these factors."""
+        lost = self._hits.astype(float) - _hits(
+            self._scaled * factors.astype(np.float32), self._labels
+        )
+        weights = (len(lost) * prior / self._counts)[self._labels]
+        lost *= weights
+        return float(lost.sum() - sqrt(lost @ lost))
+
+
+def share(against: float) -> float:
+    """The part of a posterior that is adapted; the rest is as the model has it."""
+    return 1.0 / (1.0 + exp(min(2.0 * against, 700.0)))
+
+
+def _hits(posteriors: Scores, labels: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
     return np.asarray(posteriors.argmax(axis=1) == labels)
 
 

@@ -12,6 +12,7 @@ from stream_leip.arrays import Matrix, Vector
 from stream_leip.entrance import Batch
 from stream_leip.profile import SourceProfile
 from stream_leip.windows import Window
+from stream_leip_connectors.river.trust import Forecast, share
 from stream_leip_connectors.river.weighing import Weighing, floored
 
 
@@ -33,8 +34,10 @@ class Watch:
         How many events are told to the next monitor.
     whole
         The how-manieth whole profile it is.
-    trust
-        The part of a posterior that is to be adapted.
+    against
+        What labels hold against adapting.
+    forecast
+        What adapting would do to hits.
     early
         How many events came before the first watch.
     """
@@ -47,7 +50,8 @@ class Watch:
         estimator: str | Estimator,
         most: int,
         whole: int,
-        trust: float,
+        against: float,
+        forecast: Forecast,
         early: int = 0,
     ) -> None:
         self.labels = labels
@@ -56,17 +60,18 @@ class Watch:
         self.last: Update | None = None
         self.events = 0
         self._most = most
-        self._recent: Matrix = np.zeros((most, len(labels)))
+        self._recent: Matrix = np.zeros((0, len(labels)))
         # What the monitor's own counts began at.
         self._first = early
         self._early = early
         self._sequence = 0
         self._emitted = 0
-        self.follow(profile, trust)
+        self.follow(profile, against, forecast)
 
-    def follow(self, profile: SourceProfile, trust: float) -> None:
-        """Go on with a profile that was refitted, and with how far the mix is believed."""
-        self.trust = trust
+    def follow(self, profile: SourceProfile, against: float, forecast: Forecast) -> None:
+        """Go on with a profile that was refitted, and with what its labels say of adapting."""
+        self._against = against
+        self._forecast = forecast
         self._into_row = Weighing(profile, self.labels, self.monitor.profile.soft_prior)
         self._profile = profile
         self._weigh()
@@ -74,12 +79,15 @@ class Watch:
     def _weigh(self) -> None:
         self.prior: Vector = self.monitor.adapting_prior
         self.adapted = Weighing(self._profile, self.labels, self.prior)
+        factors = np.array(list(self.adapted.factors.values()))
+        self.trust = share(max(self._against, self._forecast.against(factors, self.prior)))
 
     def observe(self, scores: Mapping[Any, float]) -> None:
         """Take an unlabelled event."""
         row = self._into_row.row(scores)
         if row is None:
             return
+        self._make_room(self.events + 1)
         self._recent[self.events % self._most] = [scores.get(name, 0.0) for name in self.labels]
         self.events += 1
         updates = self.monitor.take_one(np.array([row], np.float32), None)
@@ -99,11 +107,20 @@ class Watch:
         rows, fine = self._into_row.rows(known)
         kept = known[fine][-self._most :]
         self.events += len(rows)
+        self._make_room(self.events)
         self._recent[np.arange(self.events - len(kept), self.events) % self._most] = kept
         for _, update in self.monitor.take(Batch(rows, None, np.arange(len(rows)), len(rows))):
             self._emitted = update.sequence + 1
             self._note(update)
         self._weigh()
+
+    def _make_room(self, events: int) -> None:
+        """Grow by doubling, as events come: many watches are asked before they are told much."""
+        held, needed = len(self._recent), min(events, self._most)
+        if held < needed:
+            grown = np.zeros((min(max(2 * held, needed, PANE), self._most), len(self.labels)))
+            grown[:held] = self._recent
+            self._recent = grown
 
     def succeed(self, before: "Watch") -> None:
         """Take over from the watch of an older profile, with what it saw last."""
@@ -128,13 +145,15 @@ class Watch:
 
     def snapshot(self) -> dict[str, Any]:
         """The state, the monitor's in bytes."""
-        plain = ("labels", "whole", "last", "trust", "events", "_most", "_first", "_early")
+        plain = ("labels", "whole", "last", "events", "_most", "_first", "_early")
         return {
             **{name: getattr(self, name) for name in plain},
             "_sequence": self._sequence,
             "_emitted": self._emitted,
             "_recent": self._recent.copy(),
             "_profile": self._profile,
+            "_against": self._against,
+            "_forecast": self._forecast,
             "monitor": self.monitor.snapshot(),
             "reference": self.monitor.profile,
         }
@@ -149,7 +168,7 @@ class Watch:
             held.pop("monitor"), held.pop("reference"), window=window, estimator=own
         )
         watch.__dict__.update(held)
-        watch.follow(watch._profile, watch.trust)
+        watch.follow(watch._profile, watch._against, watch._forecast)
         return watch
 
     def _note(self, update: Update) -> None:
