@@ -177,8 +177,9 @@ def relabel(
 
     `counts` come with what the labels before `behind` count, and `final`, where there are no
     weights, with all labels. Rows are in the order of their keys if `ordered`; else a key says
-    where its row is, and `arrived` are the keys in the order of the rows, or empty. For `classes` and `spread` see `likelihood.gradient`. Returns how many rows
-    kept their own label because none of their classes counts anything.
+    where its row is, and `arrived` are the keys in the order of the rows, or empty. For `classes`
+    and `spread` see `likelihood.gradient`. Returns how many rows kept their own label because none
+    of their classes counts anything.
     """
     weighted = weights.size > 0
     ratio = counts / source

@@ -43,8 +43,9 @@ def follow(
 ):  # fmt: skip
     """Take panes of `size` rows each, the last of `rows`; the first row here is event `first`.
 
-    `bits` is `rows` seen as int32. `starts` have no room where the alarm is not asked. Returns how many panes were taken and what
-    `log_values` gave for the last; if that is worth a look, the alarm has the pane still to take.
+    `bits` is `rows` seen as int32. `starts` have no room where the alarm is not asked. Returns how
+    many panes were taken and what `log_values` gave for the last; if that is worth a look, the
+    alarm has the pane still to take.
     """
     values = np.empty((2, 0))
     proven = likely = -np.inf

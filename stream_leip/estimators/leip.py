@@ -99,7 +99,8 @@ class LEIP:
     def estimate_arrived(self, arrived: Arrived, profile: SourceProfile) -> Estimate:
         """Estimate from rows that were checked, labelled and keyed as they came."""
         source = profile.prior(self.prior)
-        fixed, share, notes = 0.0, -1.0, ()
+        fixed, share = 0.0, -1.0
+        notes: tuple[str, ...] = ()
         if isinstance(self.threshold, Fixed):
             fixed = self.threshold.threshold
         else:
