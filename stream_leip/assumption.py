@@ -158,12 +158,9 @@ def _test(
     seen: Moments, view: FeatureView, start: Vector, mix: Matrix, counts: Vector
 ) -> tuple[float, float]:
     """The probability of so bad a fit, and the validation set's share of the uncertainty."""
-    n = float(seen.n)
-    mean = seen.total / n
-    own = (seen.products - n * np.outer(mean, mean)) / (n * (n - 1.0))
     squares, freedom, noise, share = misfit(
-        mean @ view.combine, view.combine.T @ own @ view.combine, n, view.means @ mix,
-        view.covariances, view.variances, start, counts, _RIDGE, _ROUNDS,
+        seen.total, seen.products, float(seen.n), view.combine, view.means, mix, view.covariances,
+        view.variances, start, counts, _RIDGE, _ROUNDS,
     )  # fmt: skip
     size = max(1.0 / max(noise, 1e-300), freedom + 3.0)
     # Importing it takes longer than all of stream_leip.

@@ -64,7 +64,7 @@ def _windowed(
     em = EM().estimate_ranked(pane, profile, weights)
     size = effective_size(len(pane), weights if len(weights) else None)
     name, reason, chosen = _chosen(estimator, pane, profile, weights, size, leip, em)
-    found = _counted(pane.bounds, leip, em)
+    found = _counted(pane.bounds, leip, em.prior)
     found |= {
         "start": pane.start if scope.start is None else scope.start,
         "end": pane.end if scope.end is None else scope.end,
@@ -89,9 +89,11 @@ def _tracked(
     level: float | None,
 ) -> dict[str, Any]:
     """What is said where memory adapts: the prior is the tracker's, LEIP and EM those of a rung."""
-    leip = LEIP().estimate_unranked(recent, profile)
-    close = max(EM().tolerance, _CLOSE * len(profile.classes) / len(recent))
-    em = EM(tolerance=close).estimate_ranked(recent, profile, NO_WEIGHTS, tracked.rung)
+    leip = LEIP().estimate_arrived(recent, profile)
+    em = tracked.rung
+    if not tracked.by_em:
+        close = max(EM().tolerance, _CLOSE * len(profile.classes) / len(recent))
+        em = EM(tolerance=close).estimate_ranked(recent, profile, NO_WEIGHTS, em).prior
     name, reason = _name_of(estimator, profile, len(recent))
     source = profile.soft_prior
     found = _counted(recent.bounds, leip, em)
@@ -110,14 +112,14 @@ def _tracked(
     return found
 
 
-def _counted(bounds: tuple[int, int], leip: Estimate, em: Estimate) -> dict[str, Any]:
+def _counted(bounds: tuple[int, int], leip: Estimate, em: Vector) -> dict[str, Any]:
     """What LEIP and EM say, the same for every window."""
     return {
         "first": bounds[0],
         "last": bounds[1],
         "n": leip.n,
         "leip": leip.prior,
-        "em": em.prior,
+        "em": em,
         "threshold": leip.details["threshold"],
         "confident": leip.details["confident"],
         "buffered": leip.details["buffered"],

@@ -283,24 +283,21 @@ class _At:
         regular = scope.n * gram
         regular[np.diag_indices(m)] += pseudo
         inverse = _invert(regular / counted)
-        target = inverse - np.outer(prior, prior)
-        # target @ (diag(mean) - gram * prior), where inverse @ gram needs no second product.
-        through = (counted * np.eye(m) - inverse * pseudo) / scope.n - np.outer(prior, mean)
-        by_class = target * mean - through * prior
-        by_scale = target @ _by_scale(scope, prior, len(scope.fitted) - m)
+        by_scale = _by_scale(scope, prior, len(scope.fitted) - m)
         seen = kernel.class_means(evidence.rows, evidence.labels, prior, scope.source)
-        pull = np.concatenate([by_scale, by_class], axis=1)
-        return cls(prior, target, counted, pull, scope.fitted, target @ (seen - 1.0))
+        target, pull, misfit = kernel.pulls(
+            inverse, prior, mean, pseudo, scope.n, counted, by_scale, seen
+        )
+        return cls(prior, target, counted, pull, scope.fitted, misfit)
 
     @cached_property
     def validation_variance(self) -> Vector:
         """Of each class: by the fit, and the misfit squared."""
         if len(self.prior) <= MANY:
-            by_fit = np.einsum("ij,ij->i", self.pull @ self.fitted, self.pull)
-        else:
-            pull = self.pull.astype(np.float32)
-            rough = np.einsum("ij,ij->i", pull @ self.fitted.astype(np.float32), pull)
-            by_fit = rough.astype(np.float64)
+            return np.asarray(kernel.variances(self.pull, self.fitted, self.misfit))
+        pull = self.pull.astype(np.float32)
+        rough = np.einsum("ij,ij->i", pull @ self.fitted.astype(np.float32), pull)
+        by_fit = rough.astype(np.float64)
         return np.asarray(np.maximum(by_fit, 0.0) + self.misfit**2)
 
     @property
@@ -313,7 +310,7 @@ def _invert(matrix: Matrix) -> Matrix:
     """The inverse of a positive definite matrix."""
     m = len(matrix)
     if m <= MANY:
-        return np.asarray(np.linalg.inv(matrix))
+        return np.asarray(kernel.invert(matrix))
     from scipy.linalg import lapack  # noqa: PLC0415  (a third of the time; the kernels load it too)
 
     lower, failed = lapack.dpotrf(matrix, lower=1)

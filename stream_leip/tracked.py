@@ -20,6 +20,8 @@ class Tracked:
         How many events back the estimate looks: the mean over its experts.
     rung, length
         The estimate of the rung nearest to that, on a logarithmic scale, and how long it is.
+    by_em
+        Whether that is EM's, of exactly those rows and as near to its maximum as an update's is.
     weights, means, events
         Of each class's experts, classes × experts: weight, share, and events it counts for.
     """
@@ -28,6 +30,7 @@ class Tracked:
     memory: float
     rung: Vector
     length: int
+    by_em: bool
     weights: Matrix
     means: Matrix
     events: Matrix
@@ -41,12 +44,16 @@ class Recent:
     ----------
     rows, classes
         As a pane has them.
+    keys, labels
+        By confidence, with no place; and the class of the largest entry.
     first
         The event number of the first row.
     """
 
     rows: Rows
     classes: NDArray[np.uint16]
+    keys: NDArray[np.uint64]
+    labels: NDArray[np.uint16]
     first: int
 
     def __len__(self) -> int:

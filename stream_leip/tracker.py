@@ -68,7 +68,8 @@ class Tracker:
         m = len(profile.classes)
         self._profile = profile
         self._how = _estimation(profile, estimator)
-        self._ranks = bool(self._how.by_leip.any())
+        # Updates have EM's estimate by the soft source prior, whatever the rungs use.
+        self._of_em = not top_k and self._how.source is profile.soft_prior
         self.reach = longest_rung(max_rows)
         # Beyond the longest rung, the rows that its sums still hold until it is renewed.
         self._held = self.reach + self.reach // ladders.RENEW + PANE
@@ -84,8 +85,8 @@ class Tracker:
             self.alarm = Alarm(alarm, self._wager, self._source, self._source_covariance())
         self._rows = np.empty((_SMALLEST, top_k or m), np.float32)
         self._classes = np.empty((_SMALLEST, top_k), np.uint16) if top_k else ALL_CLASSES
-        self._keys = np.empty(_SMALLEST if self._ranks else 0, np.uint64)
-        self._labels = np.empty(_SMALLEST if self._ranks else 0, np.uint16)
+        self._keys = np.empty(_SMALLEST, np.uint64)
+        self._labels = np.empty(_SMALLEST, np.uint16)
         self._n = 0
         self.events = 0
 
@@ -186,8 +187,7 @@ class Tracker:
             self._rows = _resized(self._rows, size)
             if self._classes.shape[1]:
                 self._classes = _resized(self._classes, size)
-            if self._ranks:
-                self._keys, self._labels = _resized(self._keys, size), _resized(self._labels, size)
+            self._keys, self._labels = _resized(self._keys, size), _resized(self._labels, size)
             self._make_room(more)
             return
         gone = self._n - self._held
@@ -226,9 +226,7 @@ class Tracker:
         return found
 
     def _rank(self, part: slice) -> None:
-        """Label rows, and key them by confidence, where some rung is LEIP's."""
-        if not self._ranks:
-            return
+        """Label rows, and key them by confidence."""
         rows, keys, labels = self._rows[part], self._keys[part], self._labels[part]
         if self._classes.shape[1]:
             ranking.rank_sparse(rows, self._classes[part], keys, labels)
@@ -274,14 +272,29 @@ class Tracker:
         nearest = round(float(np.log2(max(memory, 1.0) / PANE)))
         k = min(max(nearest, 0), RUNGS - 1)
         length = min(PANE << k, self.reach, self.events)
-        estimate, rung = mixture.estimate.copy(), ladder.priors[k].copy()
-        return Tracked(estimate, float(memory), rung, length, weights, means, events)
+        estimate = mixture.estimate.copy()
+        rung, by_em = self._em_of(ladder, k, length)
+        return Tracked(estimate, float(memory), rung, length, by_em, weights, means, events)
+
+    def _em_of(self, ladder: ladders.Ladder, k: int, length: int) -> tuple[Vector, bool]:
+        """EM's estimate of a rung as of now, if its sums lead there; else what it was last."""
+        own = ladders.Ladder(*(each[k : k + 1].copy() for each in ladder))
+        found = self._of_em and ladders.now(
+            own, self._rows[: self._n], self.events - self._n, length, self._how
+        )
+        return own.priors[0], bool(found)
 
     def recent(self, most: int) -> Recent:
         """The last rows, at most so many."""
         n = min(most, self._n, self.reach)
         part = slice(self._n - n, self._n)
-        return Recent(self._rows[part], self._classes[part], self.events - n)
+        return Recent(
+            self._rows[part],
+            self._classes[part],
+            self._keys[part],
+            self._labels[part],
+            self.events - n,
+        )
 
     @property
     def oldest(self) -> int | None:

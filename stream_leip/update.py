@@ -91,8 +91,7 @@ class Update:
     check: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 

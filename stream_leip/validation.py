@@ -101,19 +101,24 @@ class ClassFeatures:
 
         A group whose classes differ has other means when their shares change among themselves.
         """
-        counts = np.maximum(self.counts, 1).astype(float)
         g = len(self.factor)
-        if g == len(counts):
-            return np.eye(g), counts
+        if g == len(self.counts):
+            return self._unmixed
+        counts = np.maximum(self.counts, 1).astype(float)
         shares = np.maximum(prior, 0.0) + 1e-6 * counts / counts.sum()
         within = np.zeros((len(counts), g))
         within[np.arange(len(counts)), self.groups] = shares / self.group(shares)[self.groups]
         return within, 1.0 / (within**2 / counts[:, None]).sum(axis=0)
 
-    @property
+    @cached_property
     def group_counts(self) -> NDArray[np.int64]:
         """Validation rows of each group."""
         return self.group(self.counts.astype(float)).astype(np.int64)
+
+    @cached_property
+    def _unmixed(self) -> tuple[Matrix, Vector]:
+        """The same where each class is a group."""
+        return np.eye(len(self.factor)), np.maximum(self.counts, 1).astype(float)
 
     @cached_property
     def by_slot(self) -> FeatureView:

@@ -112,7 +112,9 @@ def _invert(gram):
 
 
 @njit(cache=True, error_model="numpy", fastmath=False)
-def misfit(mean, own, n, means, covariances, variances, prior, counts, ridge, rounds):
+def misfit(
+    total, products, n, combine, means, mix, covariances, variances, prior, counts, ridge, rounds
+):
     """How badly the best mix of class means fits a mean: squared deviations in all.
 
     Also their degrees of freedom, what the covariance's own error is, and the share of the
@@ -120,15 +122,24 @@ def misfit(mean, own, n, means, covariances, variances, prior, counts, ridge, ro
 
     Parameters
     ----------
-    mean, own, n
-        Of k features of n rows: the mean, and its covariance.
-    means, covariances, variances
-        Of the classes: k × m, m × k², and how much a feature varies in all.
+    total, products, n
+        Sums over n rows of the features, and of their products.
+    combine
+        Features × k: what of them is looked at.
+    means, mix
+        Of the classes, k × classes; and how the m groups are mixed of classes.
+    covariances, variances
+        Of the groups, m × k², and how much a feature varies in all.
     prior, counts
-        The mix to begin with, and the rows behind each class's mean.
+        The mix to begin with, and the rows behind each group's mean.
     ridge, rounds
         Ridge in units of what one row says, and how often the mix is found anew.
     """
+    whole = total / n
+    own = (products - n * np.outer(whole, whole)) / (n * (n - 1.0))
+    mean = np.dot(whole, combine)
+    own = np.dot(np.dot(combine.T, own), combine)
+    means = np.dot(means, mix)
     k = mean.size
     m = counts.size
     apart = np.empty((k, m - 1))

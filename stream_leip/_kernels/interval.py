@@ -14,6 +14,7 @@ _BLOCK = 64
 _FACTORS = 8
 # By benchmarks/tracking.py: with 2, intervals held 89 % where all classes swing fast.
 _BEHIND = 2.5
+_ROOT_PI = 1.0 / math.sqrt(math.pi)
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST)
@@ -267,17 +268,80 @@ def mixture_ends(weights, means, events, prior, extra, tail):
             width[i] = np.sqrt(2.0 * (spread + extra[j]))
         for side in range(2):
             target = (tail if side == 0 else 1.0 - tail) * total
-            low = -1.0
-            high = 2.0
-            while high - low > 1e-7:
-                middle = 0.5 * (low + high)
-                below = 0.0
-                for i in range(k):
-                    if weights[j, i] > 1e-9 * total:
-                        below += weights[j, i] * 0.5 * math.erfc((centre[i] - middle) / width[i])
-                if below < target:
-                    low = middle
-                else:
-                    high = middle
-            ends[side, j] = min(max(0.5 * (low + high), 0.0), 1.0)
+            ends[side, j] = min(max(_crossing(weights[j], centre, width, total, target), 0.0), 1.0)
     return ends[0], ends[1]
+
+
+@njit(cache=True, error_model="numpy", fastmath=False)
+def _crossing(weights, centre, width, total, target):
+    """Where a mixture of normals has `target` of its weight below, by safeguarded Newton steps."""
+    low = -1.0
+    high = 2.0
+    t = np.dot(weights, centre) / total
+    for _ in range(60):
+        below = 0.0
+        slope = 0.0
+        for i in range(weights.size):
+            if weights[i] > 1e-9 * total:
+                away = (centre[i] - t) / width[i]
+                below += weights[i] * 0.5 * math.erfc(away)
+                slope += weights[i] * math.exp(-away * away) * _ROOT_PI / width[i]
+        if below < target:
+            low = t
+        else:
+            high = t
+        ahead = t + (target - below) / slope if slope > 0.0 else low
+        if not low < ahead < high:
+            ahead = 0.5 * (low + high)
+        elif abs(ahead - t) <= 1e-8:
+            return ahead
+        if high - low <= 1e-7:
+            break
+        t = ahead
+    return 0.5 * (low + high)
+
+
+@njit(cache=True, error_model="numpy", fastmath=False)
+def invert(matrix):
+    """The inverse; for small matrices numpy's own takes longer to call than to compute."""
+    return np.linalg.inv(matrix)
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def pulls(inverse, prior, mean, pseudo, n, counted, by_scale, seen):
+    """Target matrix, how the estimate moves with what was fitted, and the misfit (see `_At`).
+
+    `inverse` is that of the information, `by_scale` how the mean of g moves with each scale, `seen`
+    what `class_means` gives.
+    """
+    m = prior.size
+    scales = by_scale.shape[1]
+    target = np.empty((m, m))
+    pull = np.zeros((m, scales + m))
+    misfit = np.zeros(m)
+    for j in range(m):
+        for k in range(m):
+            target[j, k] = inverse[j, k] - prior[j] * prior[k]
+            # target @ (diag(mean) - gram * prior), where inverse @ gram needs no second product.
+            through = -inverse[j, k] * pseudo[k]
+            if j == k:
+                through += counted
+            through = through / n - prior[j] * mean[k]
+            pull[j, scales + k] = target[j, k] * mean[k] - through * prior[k]
+            misfit[j] += target[j, k] * (seen[k] - 1.0)
+    if scales > 0:
+        pull[:, :scales] = np.dot(target, by_scale)
+    return target, pull, misfit
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST)
+def variances(pull, fitted, misfit):
+    """Of each class: by the fit, and the misfit squared."""
+    through = np.dot(pull, fitted)
+    out = misfit**2
+    for j in range(out.size):
+        by_fit = 0.0
+        for k in range(fitted.shape[0]):
+            by_fit += through[j, k] * pull[j, k]
+        out[j] += max(by_fit, 0.0)
+    return out

@@ -170,13 +170,16 @@ def confident(labels, weights, keys, behind, threshold, counts):
 
 
 @njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
-def relabel(rows, classes, spread, labels, weights, keys, ordered, behind, source, counts, final):
+def relabel(
+    rows, classes, spread, labels, weights, keys, arrived, ordered, behind, source, counts, final
+):
     """Label the rows from `behind` on in order, then all of them, and count these labels.
 
     `counts` come with what the labels before `behind` count, and `final`, where there are no
     weights, with all labels. Rows are in the order of their keys if `ordered`; else a key says
-    where its row is. For `classes` and `spread` see `likelihood.gradient`. Returns how many rows
-    kept their own label because none of their classes counts anything.
+    where its row is, and `arrived` are the keys in the order of the rows, or empty. For `classes`
+    and `spread` see `likelihood.gradient`. Returns how many rows kept their own label because none
+    of their classes counts anything.
     """
     weighted = weights.size > 0
     ratio = counts / source
@@ -204,8 +207,8 @@ def relabel(rows, classes, spread, labels, weights, keys, ordered, behind, sourc
     keeps = (largest * _WHOLE / (ratio + largest)).astype(np.float32)
     for i in range(keys.size):
         own = labels[i]
-        if ordered:
-            top = _top(keys[i])
+        if arrived.size > 0:
+            top = _top(arrived[i])
         else:
             top = rows[i, 0 if classes.size > 0 else own]
         if top > keeps[own]:
@@ -220,6 +223,38 @@ def relabel(rows, classes, spread, labels, weights, keys, ordered, behind, sourc
             final[own] -= 1.0
             final[best] += 1.0
     return kept
+
+
+@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
+def label_arrived(rows, classes, spread, keys, labels, source, share, threshold, smoothing):
+    """LEIP on rows in order of arrival, whose keys have a confidence and no place yet.
+
+    Returns the counts of the final labels, the threshold (that of the confident `share`, unless it
+    is negative), the counts and the number of confident rows, and how many rows `relabel` kept.
+    """
+    n = rows.shape[0]
+    counts = np.zeros(source.size)
+    count(labels, counts)
+    final = counts.copy()
+    placed = np.empty(n, np.uint64)
+    for i in range(n):
+        placed[i] = keys[i] | np.uint64(i)
+    behind = 0
+    if share >= 0.0:
+        place = (n - 1) * (1.0 - share)
+        begin = split(placed, n - 1 - np.int64(place))
+        placed[begin:].sort()
+        threshold, behind = quantile(placed, begin, place)
+    else:
+        placed.sort()
+    none = np.empty(0)
+    behind = confident(labels, none, placed, behind, threshold, counts)
+    sure = counts.copy()
+    counts += smoothing
+    kept = relabel(
+        rows, classes, spread, labels, none, placed, keys, False, behind, source, counts, final
+    )
+    return final, threshold, sure, behind, kept
 
 
 @njit(cache=True, error_model="numpy", fastmath=False)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from stream_leip._kernels import labels as ranking
 from stream_leip._kernels.fast import FAST
+from stream_leip._kernels.labels import label_arrived
 from stream_leip._kernels.likelihood import climb_by_steps
 from stream_leip._kernels.mixture import PANE, RUNGS
 
@@ -20,6 +20,7 @@ RENEW = 32  # a rung is estimated anew when one in so many of its rows is new
 SELDOM = 16  # with many classes: there every estimate reads all rows again
 FEW = 64  # up to so many classes, sums of slopes (classes²) are kept
 _OFF = 5e-3  # how far expected counts may be from n·q, in units that the noise sets
+_LITTLE = 5e-4  # the same for what an update says
 _FAR = 0.2  # squared distance from the base, in units of the base
 _REBASE = 2  # sums at a new base cost about so many passes over the rows
 _HOME = 0.002  # the part of a base that is the source, so that no class is left out
@@ -108,35 +109,6 @@ class Estimation(NamedTuple):
     share: float
     threshold: float
     smoothing: float
-
-
-@njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
-def leip(rows, classes, keys, labels, how):
-    """LEIP's prior of rows in order of arrival, whose keys have a confidence and no place yet."""
-    n = rows.shape[0]
-    counts = np.zeros(how.source.size)
-    ranking.count(labels, counts)
-    final = counts.copy()
-    placed = np.empty(n, np.uint64)
-    for i in range(n):
-        placed[i] = keys[i] | np.uint64(i)
-    behind = 0
-    threshold = how.threshold
-    if how.share >= 0.0:
-        place = (n - 1) * (1.0 - how.share)
-        begin = ranking.split(placed, n - 1 - np.int64(place))
-        placed[begin:].sort()
-        threshold, behind = ranking.quantile(placed, begin, place)
-    else:
-        placed.sort()
-    none = np.empty(0)
-    behind = ranking.confident(labels, none, placed, behind, threshold, counts)
-    counts += how.smoothing
-    ranking.relabel(
-        rows, classes, how.spread, labels, none, placed, False, behind, how.source_leip, counts,
-        final,
-    )  # fmt: skip
-    return final / final.sum()
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
@@ -262,10 +234,10 @@ def _polish(rows, source, lower, base, prior, enough, away, k, ladder):
 
 
 @njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
-def _em(rows, first, begin, k, ladder, how):
+def _em(rows, first, begin, k, ladder, how, off):
     """Set a rung to EM's prior of the rows from event `begin` on, if its sums lead there.
 
-    The first row here is event `first`.
+    The first row here is event `first`; for `off` see `_OFF`.
     """
     end = first + rows.shape[0]
     n = end - begin
@@ -274,7 +246,7 @@ def _em(rows, first, begin, k, ladder, how):
     bend = ladder.bends[k]
     span = ladder.spans[k]
     lower = np.empty((m, m))
-    enough = _OFF / np.sqrt(n)
+    enough = off / np.sqrt(n)
     moved = begin - span[0] + end - span[1]
     stale = span[1] <= begin or span[0] < first or 2 * moved > n
     if not stale:
@@ -335,14 +307,33 @@ def renew(ladder, rows, classes, keys, labels, first, reach, how):
             ladder.priors[k] = ladder.priors[k - 1]
         elif how.by_leip[np.searchsorted(how.edges, n)]:
             part = begin - first
-            ladder.priors[k] = leip(
-                rows[part:], classes[part:] if classes.size > 0 else classes, keys[part:],
-                labels[part:], how,
+            final, _, _, _, _ = label_arrived(
+                rows[part:], classes[part:] if classes.size > 0 else classes, how.spread,
+                keys[part:], labels[part:], how.source_leip, how.share, how.threshold,
+                how.smoothing,
             )  # fmt: skip
-        elif not (n > _SHORT and summed and _em(rows, first, begin, k, ladder, how)):
+            ladder.priors[k] = final / final.sum()
+        elif not (n > _SHORT and summed and _em(rows, first, begin, k, ladder, how, _OFF)):
             part = begin - first
             ladder.priors[k] = climb_by_steps(
                 rows[part:], classes[part:] if classes.size > 0 else classes, how.spread,
                 how.source, 0.98 * ladder.priors[k] + 0.02 * how.source, _ENOUGH / n,
                 _PASSES if summed or (n <= _SHORT and how.source.size <= FEW) else _FEW_PASSES,
             )  # fmt: skip
+
+
+@njit(cache=True, error_model="numpy", fastmath=False)
+def now(ladder, rows, first, length, how):
+    """Bring a ladder's only rung up to the last row, by EM, if its sums lead there.
+
+    The first row here is event `first`. It stays as it was where it has no sums.
+    """
+    end = first + rows.shape[0]
+    if ladder.bends.shape[1] == 0 or how.by_leip[np.searchsorted(how.edges, length)]:
+        return False
+    if length <= _SHORT:
+        # Renewed with every pane, and that by certified steps.
+        return ladder.renewed[0] == end
+    if ladder.spans[0, 1] <= ladder.spans[0, 0]:
+        return False
+    return _em(rows, first, end - length, 0, ladder, how, _LITTLE)

@@ -10,25 +10,24 @@ from numba import njit
 
 from stream_leip._kernels.columns import by_class, column_gradient
 from stream_leip._kernels.fast import FAST
-from stream_leip._kernels.quadratic import nonnegative
+from stream_leip._kernels.quadratic import newton_target, scaled_curvature
 
 _BLOCK = 128
 _FINER = 8
-_ROUNDS = 30
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
-def gradient(rows, columns, classes, spread, weights, prior, source, step, out):
+def gradient(rows, columns, classes, rates, spread, weights, prior, source, step, out):
     """Fill `out` with mean x / (x·prior) over every `step`-th row; return the smallest x·prior.
 
     `columns` are the rows class by class, or empty. `classes` is empty where rows have an entry for
     each class. Else it says which classes a row's entries are of, and the rest of the row's mass is
-    on the others in proportion to `spread`.
+    on the others in proportion to `spread`, `rates` each (see `rest_rates`).
     """
     if columns.size > 0:
         return column_gradient(columns, weights, prior, source, out)
     if classes.size > 0:
-        return _sparse_gradient(rows, classes, spread, weights, prior, source, step, out)
+        return _sparse_gradient(rows, classes, rates, spread, weights, prior, source, step, out)
     n, m = rows.shape
     weighted = weights.size > 0
     ratio = prior / source
@@ -64,33 +63,43 @@ def rest_rate(rows, classes, spread, i):
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
-def _sparse_gradient(rows, classes, spread, weights, prior, source, step, out):
+def rest_rates(rows, classes, spread):
+    """The same of all rows, for many passes over them; nothing where rows have all entries."""
+    out = np.empty(rows.shape[0] if classes.size > 0 else 0)
+    for i in range(out.size):
+        out[i] = rest_rate(rows, classes, spread, i)
+    return out
+
+
+@njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
+def _sparse_gradient(rows, classes, rates, spread, weights, prior, source, step, out):
     n, k = rows.shape
     weighted = weights.size > 0
     ratio = prior / source
     everywhere = np.dot(spread, ratio)
     out[:] = 0.0
     total = 0.0
-    rates = 0.0
+    beside = 0.0
     smallest = np.inf
+    above = np.empty(k)
     for i in range(0, n, step):
         w = weights[i] if weighted else 1.0
         if w == 0.0:
             continue
-        rate = rest_rate(rows, classes, spread, i)
+        rate = rates[i]
         f = rate * everywhere
         for j in range(k):
             c = classes[i, j]
-            f += (rows[i, j] - rate * spread[c]) * ratio[c]
+            above[j] = rows[i, j] - rate * spread[c]
+            f += above[j] * ratio[c]
         smallest = min(smallest, f)
         r = w / f
         total += w
-        rates += r * rate
+        beside += r * rate
         for j in range(k):
-            c = classes[i, j]
-            out[c] += r * (rows[i, j] - rate * spread[c])
+            out[classes[i, j]] += r * above[j]
     for c in range(out.size):
-        out[c] = (out[c] + rates * spread[c]) / (total * source[c])
+        out[c] = (out[c] + beside * spread[c]) / (total * source[c])
     return smallest
 
 
@@ -202,41 +211,10 @@ def gain(rows, classes, spread, weights, prior, source):
     return (out + np.log(product)) / total
 
 
-@njit(cache=True, error_model="numpy", fastmath=False)
-def _roots(prior):
-    """Square roots of the prior, by which curvature is scaled; not quite zero anywhere."""
-    return np.sqrt(np.maximum(prior, 1e-8))
-
-
-@njit(cache=True, error_model="numpy", fastmath=False)
-def _scaled(hessian, prior):
-    """Curvature times the roots of the prior on both sides.
-
-    A class that the rows tell apart well has curvature 1 / prior: scaled so, it is 1 whatever the
-    prior, so that curvature found at one prior, or on some of the rows, serves at another.
-    """
-    root = _roots(prior)
-    m = prior.size
-    out = np.empty((m, m))
-    for j in range(m):
-        for k in range(m):
-            out[j, k] = hessian[j, k] * root[j] * root[k]
-        out[j, j] += 1e-10 * out[j, j] + 1e-24
-    return out
-
-
-@njit(cache=True, error_model="numpy", fastmath=False)
-def _newton_target(prior, g, scaled, free):
-    """Where the quadratic model of the likelihood at `prior` has its maximum on the simplex."""
-    root = _roots(prior)
-    linear = np.dot(scaled, prior / root) + (g - 1.0) * root
-    target = nonnegative(scaled, linear, free, _ROUNDS) * root
-    size = target.sum()
-    return target / size if size > 0.0 else prior
-
-
 @njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
-def _accelerate(rows, columns, classes, spread, weights, source, prior, g, tolerance, passes, step):
+def _accelerate(
+    rows, columns, classes, rates, spread, weights, source, prior, g, tolerance, passes, step
+):
     """EM with SQUAREM's extrapolation, in place, until certified, slow or out of passes.
 
     Slow is a gap that a round does not quarter, once the passes come to what a Newton step costs.
@@ -249,7 +227,7 @@ def _accelerate(rows, columns, classes, spread, weights, source, prior, g, toler
     while gap > tolerance and used < passes:
         first = prior * g
         first /= first.sum()
-        gradient(rows, columns, classes, spread, weights, first, source, step, first_g)
+        gradient(rows, columns, classes, rates, spread, weights, first, source, step, first_g)
         used += 1
         reached = first_g.max() - 1.0
         second = first * first_g
@@ -260,7 +238,9 @@ def _accelerate(rows, columns, classes, spread, weights, source, prior, g, toler
         far /= far.sum()
         extrapolated = False
         if reached > tolerance:
-            smallest = gradient(rows, columns, classes, spread, weights, far, source, step, far_g)
+            smallest = gradient(
+                rows, columns, classes, rates, spread, weights, far, source, step, far_g
+            )
             used += 1
             extrapolated = smallest > 0.0 and far_g.max() - 1.0 <= reached
         prior[:] = far if extrapolated else first
@@ -274,8 +254,9 @@ def _accelerate(rows, columns, classes, spread, weights, source, prior, g, toler
 
 @njit(cache=True, error_model="numpy", fastmath=False, forceinline=True)
 def _climb(
-    rows, columns, classes, spread, weights, source, start, tolerance, passes, step, coarse, newton
-):
+    rows, columns, classes, rates, spread, weights, source, start, tolerance, passes, step, coarse,
+    newton,
+):  # fmt: skip
     """Climb from `start` over every `step`-th row; return prior, gap and passes used.
 
     Accelerated EM first (unless `newton`), then Newton's method on the simplex. A Newton step that
@@ -286,7 +267,7 @@ def _climb(
     prior = start.copy()
     g = np.empty(m)
     ahead = np.empty(m)
-    gradient(rows, columns, classes, spread, weights, prior, source, step, g)
+    gradient(rows, columns, classes, rates, spread, weights, prior, source, step, g)
     used = 1
     gap = g.max() - 1.0
     scaled = np.empty((m, m))
@@ -299,22 +280,23 @@ def _climb(
         if not newton:
             left = passes - used
             used += _accelerate(
-                rows, columns, classes, spread, weights, source, prior, g, tolerance, left, step
-            )
+                rows, columns, classes, rates, spread, weights, source, prior, g, tolerance, left,
+                step,
+            )  # fmt: skip
             gap = g.max() - 1.0
             newton = True
             continue
         if stale:
-            scaled = _scaled(
+            scaled = scaled_curvature(
                 curvature(rows, classes, spread, weights, prior, source, coarse), prior
             )
-        candidate = _newton_target(prior, g, scaled, free)
+        candidate = newton_target(prior, g, scaled, free)
         accepted = False
         for attempt in range(3):
             slope = np.dot(g, candidate - prior)
             if slope > 0.0 or attempt == 2:
                 smallest = gradient(
-                    rows, columns, classes, spread, weights, candidate, source, step, ahead
+                    rows, columns, classes, rates, spread, weights, candidate, source, step, ahead
                 )
                 used += 1
                 accepted = (
@@ -354,6 +336,7 @@ def maximise(rows, classes, spread, weights, source, start, tolerance, passes):
     m = source.size
     nothing = np.empty((0, 0), np.float32)
     columns = by_class(rows) if classes.size == 0 else nothing
+    rates = rest_rates(rows, classes, spread)
     step = 1
     while n // step > max(4096, 16 * m) * _FINER:
         step *= _FINER
@@ -365,8 +348,8 @@ def maximise(rows, classes, spread, weights, source, start, tolerance, passes):
         whole = step == 1
         enough = tolerance if whole else max(tolerance, 0.1 / np.sqrt(n // step))
         prior, gap, more = _climb(
-            rows, columns if whole else nothing, classes, spread, weights, source, prior, enough,
-            passes, step, coarse, newton,
+            rows, columns if whole else nothing, classes, rates, spread, weights, source, prior,
+            enough, passes, step, coarse, newton,
         )  # fmt: skip
         used += more // step
         if whole:
@@ -382,12 +365,14 @@ def climb_by_steps(rows, classes, spread, source, start, tolerance, passes):
     """The prior of greatest likelihood by EM steps alone, for more classes than Newton's can do."""
     none = np.empty(0)
     columns = by_class(rows) if classes.size == 0 else np.empty((0, 0), np.float32)
+    rates = rest_rates(rows, classes, spread)
     prior = start.copy()
     g = np.empty(source.size)
-    gradient(rows, columns, classes, spread, none, prior, source, 1, g)
+    gradient(rows, columns, classes, rates, spread, none, prior, source, 1, g)
     used = 1
     while g.max() - 1.0 > tolerance and used < passes:
         used += _accelerate(
-            rows, columns, classes, spread, none, source, prior, g, tolerance, passes - used, 1
-        )
+            rows, columns, classes, rates, spread, none, source, prior, g, tolerance,
+            passes - used, 1,
+        )  # fmt: skip
     return prior

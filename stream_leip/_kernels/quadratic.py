@@ -1,7 +1,12 @@
-"""Nonnegative quadratic programs: min ½ v'Hv - c'v over v ≥ 0, H positive definite."""
+"""Nonnegative quadratic programs: min ½ v'Hv - c'v over v ≥ 0, H positive definite.
+
+Newton's step on the simplex is one.
+"""
 
 import numpy as np
 from numba import njit
+
+_ROUNDS = 30
 
 
 @njit(cache=True, error_model="numpy", fastmath=False)
@@ -51,3 +56,36 @@ def nonnegative(curvature, linear, free, rounds):
         else:
             free[last] = not free[last]
     return np.maximum(v, 0.0)
+
+
+@njit(cache=True, error_model="numpy", fastmath=False)
+def _roots(prior):
+    """Square roots of the prior, by which curvature is scaled; not quite zero anywhere."""
+    return np.sqrt(np.maximum(prior, 1e-8))
+
+
+@njit(cache=True, error_model="numpy", fastmath=False)
+def scaled_curvature(hessian, prior):
+    """Curvature times the roots of the prior on both sides.
+
+    A class that the rows tell apart well has curvature 1 / prior: scaled so, it is 1 whatever the
+    prior, so that curvature found at one prior, or on some of the rows, serves at another.
+    """
+    root = _roots(prior)
+    m = prior.size
+    out = np.empty((m, m))
+    for j in range(m):
+        for k in range(m):
+            out[j, k] = hessian[j, k] * root[j] * root[k]
+        out[j, j] += 1e-10 * out[j, j] + 1e-24
+    return out
+
+
+@njit(cache=True, error_model="numpy", fastmath=False)
+def newton_target(prior, g, scaled, free):
+    """Where the quadratic model of the likelihood at `prior` has its maximum on the simplex."""
+    root = _roots(prior)
+    linear = np.dot(scaled, prior / root) + (g - 1.0) * root
+    target = nonnegative(scaled, linear, free, _ROUNDS) * root
+    size = target.sum()
+    return target / size if size > 0.0 else prior

@@ -43,9 +43,9 @@ def follow(
 ):  # fmt: skip
     """Take panes of `size` rows each, the last of `rows`; the first row here is event `first`.
 
-    `bits` is `rows` seen as int32. `keys` and `labels` are empty where no rung is LEIP's, `starts`
-    have no room where the alarm is not asked. Returns how many panes were taken and what
-    `log_values` gave for the last; if that is worth a look, the alarm has the pane still to take.
+    `bits` is `rows` seen as int32. `starts` have no room where the alarm is not asked. Returns how
+    many panes were taken and what `log_values` gave for the last; if that is worth a look, the
+    alarm has the pane still to take.
     """
     values = np.empty((2, 0))
     proven = likely = -np.inf
@@ -56,13 +56,12 @@ def follow(
             take_sparse(mixture, wager, rows[part], classes[part], source)
         else:
             take(mixture, wager, rows[part], source)
-        if keys.size > 0:
-            if classes.size > 0:
-                rank_sparse(rows[part], classes[part], keys[part], labels[part])
-            else:
-                rank(rows[part], bits[part], keys[part], labels[part])
-            for i in range(end - size, end):
-                keys[i] &= ~INDEX
+        if classes.size > 0:
+            rank_sparse(rows[part], classes[part], keys[part], labels[part])
+        else:
+            rank(rows[part], bits[part], keys[part], labels[part])
+        for i in range(end - size, end):
+            keys[i] &= ~INDEX
         renew(ladder, rows[:end], classes[:end], keys[:end], labels[:end], first, reach, how)
         end_pane(mixture, ladder.priors, ladder.sizes, source)
         if starts.panes.size > 0:

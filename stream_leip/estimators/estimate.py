@@ -78,6 +78,18 @@ class RowSet(Protocol):
         """Whose entries the rows have; empty where they have all."""
 
 
+class Arrived(RowSet, Protocol):
+    """Rows in order of arrival, labelled and keyed; see `Recent`."""
+
+    @property
+    def labels(self) -> NDArray[np.uint16]:
+        """Of the rows."""
+
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """Of the rows, with a confidence and no place."""
+
+
 class Ranked(RowSet, Protocol):
     """Rows from most to least confident; see `Pane`."""
 

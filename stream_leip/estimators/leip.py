@@ -12,10 +12,9 @@ from stream_leip.arrays import Rows, Vector, is_number
 from stream_leip.errors import InputError
 from stream_leip.estimators.estimate import (
     ALL_CLASSES,
-    NO_WEIGHTS,
+    Arrived,
     Estimate,
     Ranked,
-    RowSet,
     check_scope,
     weigh,
 )
@@ -24,6 +23,7 @@ from stream_leip.profile import SourcePrior, SourceProfile
 from stream_leip.rows import check_distributions
 
 Keys = NDArray[np.uint64]
+_NO_KEYS: Keys = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True)
@@ -94,31 +94,32 @@ class LEIP:
     ) -> Estimate:
         """Estimate the prior; see `Estimator.estimate`. LEIP does not search: no use of `start`."""
         scope = check_scope(rows, profile, weights, start, distributions=False)
-        return self._label(scope.rows, ALL_CLASSES, profile, scope.weights, checked=False)
+        return self._label(scope.rows, profile, scope.weights)
 
-    def estimate_unranked(self, arrived: RowSet, profile: SourceProfile) -> Estimate:
-        """Estimate from rows that were checked before, in any order."""
-        return self._label(arrived.rows, arrived.classes, profile, NO_WEIGHTS, checked=True)
+    def estimate_arrived(self, arrived: Arrived, profile: SourceProfile) -> Estimate:
+        """Estimate from rows that were checked, labelled and keyed as they came."""
+        source = profile.prior(self.prior)
+        fixed, share = 0.0, -1.0
+        notes: tuple[str, ...] = ()
+        if isinstance(self.threshold, Fixed):
+            fixed = self.threshold.threshold
+        else:
+            share, notes = self._share(profile)
+        final, threshold, confident, split, kept = kernel.label_arrived(
+            arrived.rows, arrived.classes, profile.soft_prior, arrived.keys, arrived.labels, source,
+            share, fixed, float(self.smoothing),
+        )  # fmt: skip
+        n = len(arrived.rows)
+        return _conclude(final, source, threshold, confident, split, n, kept, notes)
 
-    def _label(
-        self,
-        rows: Rows,
-        classes: NDArray[np.uint16],
-        profile: SourceProfile,
-        weights: Vector,
-        *,
-        checked: bool,
-    ) -> Estimate:
+    def _label(self, rows: Rows, profile: SourceProfile, weights: Vector) -> Estimate:
         source = profile.prior(self.prior)
         m = len(profile.classes)
         keys = np.empty(len(rows), np.uint64)
         labels = np.empty(len(rows), np.uint16)
-        if classes.shape[1]:
-            kernel.rank_sparse(rows, classes, keys, labels)
-        else:
-            whole = kernel.rank(rows, rows.view(np.int32), keys, labels)
-            if not (checked or (whole and gate.none_negative(rows.ravel()))):
-                check_distributions(rows)
+        whole = kernel.rank(rows, rows.view(np.int32), keys, labels)
+        if not (whole and gate.none_negative(rows.ravel())):
+            check_distributions(rows)
         counts = np.zeros(m)
         kernel.count(labels, counts)
 
@@ -127,8 +128,8 @@ class LEIP:
         split = kernel.confident(labels, weights, keys, behind, threshold, confident)
         counts = confident + self.smoothing
         kept = kernel.relabel(
-            rows, classes, profile.soft_prior, labels, weights, keys, False, split, source, counts,
-            final,
+            rows, ALL_CLASSES, profile.soft_prior, labels, weights, keys, _NO_KEYS, False, split,
+            source, counts, final,
         )  # fmt: skip
         return _conclude(final, source, threshold, confident, split, len(rows), kept, notes)
 
@@ -140,8 +141,7 @@ class LEIP:
         if isinstance(self.threshold, Fixed):
             threshold = self.threshold.threshold
         else:
-            share, note = confident_share(self.threshold, profile)
-            notes = () if note is None else (note,)
+            share, notes = self._share(profile)
             if len(weights):
                 threshold = _weighted_quantile(ranked.keys, weights, 1.0 - share)
             else:
@@ -158,7 +158,7 @@ class LEIP:
         counts = confident + self.smoothing
         kept = kernel.relabel(
             ranked.rows, ranked.classes, profile.soft_prior, ranked.labels, weights, ranked.keys,
-            True, split, source, counts, final,
+            ranked.keys, True, split, source, counts, final,
         )  # fmt: skip
         return _conclude(final, source, threshold, confident, split, len(ranked.rows), kept, notes)
 
@@ -170,8 +170,7 @@ class LEIP:
             threshold = self.threshold.threshold
             keys.sort()
             return threshold, 0, ()
-        share, note = confident_share(self.threshold, profile)
-        notes = () if note is None else (note,)
+        share, notes = self._share(profile)
         if len(weights):
             keys.sort()
             in_order = weights[(keys & INDEX).astype(np.int64)]
@@ -181,6 +180,12 @@ class LEIP:
         keys[begin:].sort()
         threshold, behind = kernel.quantile(keys, begin, place)
         return threshold, behind, notes
+
+    def _share(self, profile: SourceProfile) -> tuple[float, tuple[str, ...]]:
+        """The confident share, and what there is to say of it."""
+        assert not isinstance(self.threshold, Fixed)
+        share, note = confident_share(self.threshold, profile)
+        return share, () if note is None else (note,)
 
 
 def check_source_prior(prior: SourcePrior) -> None:
