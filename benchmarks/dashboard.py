@@ -1,6 +1,7 @@
 """The dashboard under load: a file that grows, one browser that looks, and what the server costs.
 
-Run `python -m benchmarks.dashboard [--quick] [--minutes 60] [--markdown docs/dashboard.md]`.
+Run `python -m benchmarks.dashboard [--quick] [--minutes 1] [--markdown docs/dashboard.md]`.
+An hour of one browser is benchmarks/dashboard_hour.py.
 """
 
 import os
@@ -17,7 +18,7 @@ from typing import Annotated, Any, BinaryIO, NamedTuple
 import msgspec
 import numpy as np
 import typer
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.reporting import Report, context
 
@@ -105,6 +106,17 @@ def _update(rng: np.random.Generator, source: Any) -> dict[str, Any]:
 
 
 @contextmanager
+def chromium() -> Iterator[Browser]:
+    """The browser of this machine, headless."""
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    arguments = ["--no-sandbox", "--enable-precise-memory-info"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        browser.close()
+
+
+@contextmanager
 def served(*arguments: str | Path) -> Iterator[tuple[int, str]]:
     """A dashboard in a process of its own: its number, and where it is."""
     process = subprocess.Popen(
@@ -119,7 +131,7 @@ def served(*arguments: str | Path) -> Iterator[tuple[int, str]]:
         process.wait(30)
 
 
-def measure(load: Load, folder: Path, seconds: float, browser: Any) -> Measured:
+def measure(load: Load, folder: Path, seconds: float, browser: Browser) -> Measured:
     """Write at the load's rate while a browser looks."""
     path = folder / "updates.jsonl"
     with path.open("wb") as file, served(path) as (process, url):
@@ -129,23 +141,23 @@ def measure(load: Load, folder: Path, seconds: float, browser: Any) -> Measured:
         page.goto(url)
         page.wait_for_selector("html[data-ready=yes]", timeout=30_000)
         writer.write(time.monotonic() + min(10.0, seconds))
-        heap, held = _heap(page), _memory(process)
-        cpu, begun, before = _cpu(process), time.monotonic(), _shown(page)
+        script, held = heap(page), memory(process)
+        cpu, begun, before = _cpu(process), time.monotonic(), shown(page)
         writer.write(time.monotonic() + seconds)
         ended = time.monotonic()
         spent, elapsed = _cpu(process) - cpu, ended - begun
-        redraws = (_shown(page)[1] - before[1]) / (time.monotonic() - begun)
-        while _shown(page)[0] < writer.written and time.monotonic() < ended + 60.0:
+        redraws = (shown(page)[1] - before[1]) / (time.monotonic() - begun)
+        while shown(page)[0] < writer.written and time.monotonic() < ended + 60.0:
             page.wait_for_timeout(50)
         behind = time.monotonic() - ended
-        if _shown(page)[0] != writer.written:
-            raise RuntimeError(f"{writer.written} updates were written, {_shown(page)[0]} taken")
+        if shown(page)[0] != writer.written:
+            raise RuntimeError(f"{writer.written} updates were written, {shown(page)[0]} taken")
         found = Measured(
             spent / elapsed,
             behind,
             redraws,
-            (held, _memory(process)),
-            (heap, _heap(page)),
+            (held, memory(process)),
+            (script, heap(page)),
         )
         page.close()
     return found
@@ -156,12 +168,12 @@ def _cpu(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def _memory(process: int) -> float:
+def memory(process: int) -> float:
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGESIZE") / 1e6
 
 
-def _heap(page: Any) -> float:
+def heap(page: Page) -> float:
     """Of the page's script, in MB, after a collection."""
     session = page.context.new_cdp_session(page)
     session.send("HeapProfiler.collectGarbage")
@@ -170,7 +182,7 @@ def _heap(page: Any) -> float:
     return used / 1e6
 
 
-def _shown(page: Any) -> tuple[int, int]:
+def shown(page: Page) -> tuple[int, int]:
     """Updates that the page says it knows of, and how often it was told something."""
     told: str = page.evaluate(
         """() => {
@@ -196,10 +208,7 @@ def main(
         "load", "updates/s", "behind, s", "redraws/s", "server, of a core", "server, MB",
         "browser, MB",
     )  # fmt: skip
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--enable-precise-memory-info"]
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+    with chromium() as browser:
         for load in LOADS:
             with tempfile.TemporaryDirectory() as folder:
                 found = measure(load, Path(folder), seconds, browser)
@@ -225,7 +234,6 @@ def main(
                 f"{found.redraws:.2f}",
                 found.redraws <= 2.05,
             )
-        browser.close()
     report.show(machine)
     if markdown is not None:
         report.write(markdown, "benchmarks.dashboard", "Measured", machine)

@@ -24,6 +24,7 @@ from stream_leip_connectors.config import KafkaSettings
 from stream_leip_connectors.kafka import KafkaMonitor, LocalBroker
 from stream_leip_connectors.window_text import parse_window
 
+from benchmarks.curves import Curve, draw
 from benchmarks.kafka import KEYS, PARTITIONS, connector, fill, json_event, source
 from benchmarks.reporting import Report, context, steps
 from stream_leip import SourceProfile
@@ -32,7 +33,6 @@ TOP_EVENTS = 200_000
 SAMPLES = 180
 TURNS = 20  # a second, of the one who writes
 WARM = 0.2  # of the time: windows fill, memory grows
-WIDTH, HEIGHT = 720, 200
 
 
 @dataclass(frozen=True)
@@ -135,38 +135,6 @@ def soak(
     return found, writing.events
 
 
-def curve(samples: list[Sample], values: list[float], title: str, top: int) -> str:
-    """A line, its highest value and its name, as SVG."""
-    highest = max(*values, 1.0)
-    points = " ".join(
-        f"{60 + (WIDTH - 80) * each.at / samples[-1].at:.1f},"
-        f"{top + HEIGHT - 30 - (HEIGHT - 60) * value / highest:.1f}"
-        for each, value in zip(samples, values, strict=True)
-    )
-    bottom = top + HEIGHT - 30
-    return (
-        f'<text x="60" y="{top + 20}">{title}; highest {highest:,.0f}</text>'
-        f'<path d="M60 {bottom}H{WIDTH - 20}" stroke="#888"/>'
-        f'<text x="50" y="{bottom}" text-anchor="end">0</text>'
-        f'<text x="{WIDTH - 20}" y="{bottom + 18}" text-anchor="end">'
-        f"{samples[-1].at / 60:.0f} min</text>"
-        f'<polyline points="{points}" fill="none" stroke="#3b6ea5" stroke-width="1.5"/>'
-    )
-
-
-def draw(samples: list[Sample], path: Path) -> None:
-    """Memory above, lag below."""
-    parts = [
-        curve(samples, [each.memory for each in samples], "Memory of the connector, MiB", 0),
-        curve(samples, [each.lag for each in samples], "Lag, events", HEIGHT),
-    ]
-    path.write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {2 * HEIGHT}" '
-        'font-family="sans-serif" font-size="13" fill="#888">' + "".join(parts) + "</svg>\n",
-        encoding="utf-8",
-    )
-
-
 def judge(samples: list[Sample], rate: float, events: int, report: Report) -> None:
     warm = [each for each in samples if each.at > WARM * samples[-1].at]
     half = len(warm) // 2
@@ -216,7 +184,9 @@ def main(
     judge(samples, rate, events, report)
     report.show(machine)
     if picture is not None:
-        draw(samples, picture)
+        memories, lags = [each.memory for each in samples], [each.lag for each in samples]
+        curves = Curve("Memory of the connector, MiB", memories), Curve("Lag, events", lags)
+        draw(picture, [each.at for each in samples], curves)
     if markdown is not None:
         report.write(markdown, "benchmarks/soak.py", "Measured, over time", machine)
 

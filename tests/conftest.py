@@ -1,11 +1,13 @@
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
+
+from tests import browsers
 
 # One thread here and in every process that a test starts: BLAS sums in another order with another
 # number of them, and the benchmarks that some tests import would set it for the others alone.
@@ -35,7 +37,7 @@ NEEDS = {
         "install the extra: pip install 'stream-leip[local-broker]'",
     ),
     "browser": Need(
-        lambda: any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+        lambda: any(map(shutil.which, browsers.NAMES)),
         "put chromium on the PATH (Debian: apt install chromium)",
     ),
     "spark": Need(
@@ -68,3 +70,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if word in required_words():
             pytest.fail(f"{message} (STREAM_LEIP_REQUIRE names {word})", pytrace=False)
         pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One for all tests of a process; each opens pages of its own."""
+    with browsers.browsing() as started:
+        yield started

@@ -1,7 +1,5 @@
 """The report, opened in a real browser."""
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import pytest
 from stream_leip_connectors.report import from_result, read_updates
 
 from stream_leip.replay import ReplayResult
+from tests.browsers import listen, loud
 from tests.reports import NASTY, lines_of, simulate, written
 
 
@@ -19,30 +18,13 @@ def five() -> ReplayResult:
     return simulate(5, NASTY)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next(filter(None, map(shutil.which, names)))
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
 class Page:
     """A report in a browser, and all that the browser had to say about it."""
 
     def __init__(self, browser: Any, path: Path, width: int = 1200, scheme: str = "light") -> None:
         viewport = {"width": width, "height": 900}
         self.page = browser.new_page(viewport=viewport, color_scheme=scheme)
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda each: self.said.append(f"{each.type}: {each.text}"))
-        self.page.on("pageerror", lambda each: self.said.append(f"error: {each}"))
-        self.page.on("dialog", lambda each: self.said.append(f"error: dialog {each.message}"))
-        self.page.on("request", lambda each: self.asked.append(each.url))
+        self.said, self.asked = listen(self.page)
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("html[data-ready=yes]", timeout=30_000)
         self.page.wait_for_timeout(300)
@@ -54,8 +36,7 @@ class Page:
         self.page.close()
 
     def check(self, path: Path) -> None:
-        loud = [each for each in self.said if each.split(":")[0] in ("error", "warning")]
-        assert loud == []
+        assert loud(self.said) == []
         assert [url for url in self.asked if not url.startswith("data:")] == [path.as_uri()]
         assert self.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.browsers import listen, loud
 from tests.commands import COMMAND
 
 
@@ -36,18 +36,6 @@ def serving(*arguments: str | Path, port: int = 0, **variables: str) -> Iterator
     assert (code, "Traceback" in said) == (0, False), said
 
 
-@contextmanager
-def browsing() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next(filter(None, map(shutil.which, names)))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 class Looking:
     """A page in a browser, and all that the browser had to say about it."""
 
@@ -56,13 +44,7 @@ class Looking:
     ) -> None:
         viewport = {"width": width, "height": 900}
         self.page = browser.new_page(viewport=viewport, color_scheme=scheme)
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda each: self.said.append(f"{each.type}: {each.text}"))
-        self.page.on("pageerror", lambda each: self.said.append(f"error: {each}"))
-        self.page.on("dialog", lambda each: self.said.append(f"error: dialog {each.message}"))
-        self.page.on("request", lambda each: self.asked.append(each.url))
-        self.page.on("websocket", lambda each: self.asked.append(each.url))
+        self.said, self.asked = listen(self.page)
         self.page.set_default_timeout(15_000)
         self.page.add_init_script(
             "window.rootOf = (name) => Bokeh.documents[0].roots().find((r) => r.name === name)"
@@ -76,12 +58,11 @@ class Looking:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        loud = [each for each in self.said if each.split(":")[0] in ("error", "warning")]
         home = self.url.partition("://")[2].partition("/")[0]
         elsewhere = [url for url in self.asked if not re.match(rf"(http|ws)://{home}/|blob:", url)]
         self.page.close()
         if kind is None:
-            assert loud == [], loud
+            assert loud(self.said) == []
             assert [url for url in elsewhere if not url.startswith("data:")] == [], elsewhere
 
     def text(self, selector: str) -> str:

@@ -14,7 +14,7 @@ from pydantic import SecretStr, ValidationError
 from stream_leip_connectors.addresses import Address
 
 from tests.commands import run
-from tests.dashboard.serving import Looking, browsing, serving
+from tests.dashboard.serving import Looking, serving
 from tests.dashboard.updates import append, update
 
 TOKEN = "correct-horse-battery-staple"
@@ -109,19 +109,18 @@ def test_responses_stand_in_no_other_page(guarded: str) -> None:
 
 
 @pytest.mark.needs_browser
-def test_the_form_refuses_and_lets_in(guarded: str) -> None:
-    with browsing() as browser:
-        with Looking(browser, guarded, ready=False) as page:
-            page.page.locator("#token").fill("wrong")
-            page.page.keyboard.press("Enter")
-            page.until("[role=alert]", "That is not the token.")
-            page.said.clear()  # the browser names the refusal, rightly
-            page.page.locator("#token").fill(TOKEN)
-            page.page.keyboard.press("Enter")
-            page.page.wait_for_selector("html[data-ready=yes]")
-            page.until("#mix-now", "cat: 50.0 %")
-        with Looking(browser, f"{guarded}?token={TOKEN}") as page:
-            assert TOKEN not in page.page.url
+def test_the_form_refuses_and_lets_in(browser: Any, guarded: str) -> None:
+    with Looking(browser, guarded, ready=False) as page:
+        page.page.locator("#token").fill("wrong")
+        page.page.keyboard.press("Enter")
+        page.until("[role=alert]", "That is not the token.")
+        page.said.clear()  # the browser names the refusal, rightly
+        page.page.locator("#token").fill(TOKEN)
+        page.page.keyboard.press("Enter")
+        page.page.wait_for_selector("html[data-ready=yes]")
+        page.until("#mix-now", "cat: 50.0 %")
+    with Looking(browser, f"{guarded}?token={TOKEN}") as page:
+        assert TOKEN not in page.page.url
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.dashboard.serving import Looking, browsing, serving
+from tests.dashboard.serving import Looking, serving
 from tests.dashboard.updates import CLASSES, NASTY_CLASS, NASTY_KEY, append, update
 
 pytestmark = pytest.mark.needs_browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browsing() as browser:
-        yield browser
 
 
 class Served:

@@ -12,7 +12,7 @@ import pytest
 from stream_leip_connectors.dashboard.feeds import FileFeed, ReplayFeed, running
 from stream_leip_connectors.dashboard.streams import Streams
 
-from tests.dashboard.serving import Looking, browsing, serving
+from tests.dashboard.serving import Looking, serving
 from tests.dashboard.updates import append, encode, update
 
 
@@ -72,6 +72,25 @@ def test_lines_that_are_not_whole_wait_and_bad_ones_are_counted(tmp_path: Path) 
         until(lambda: streams.counts().bad == 2)
 
 
+# Just at the beginning of a line, and inside of the line before it.
+@pytest.mark.parametrize("more", [0, 10])
+def test_of_a_long_file_the_newest_lines_are_read(tmp_path: Path, more: int) -> None:
+    path = tmp_path / "u.jsonl"
+    lines = encode(*(update(k) for k in range(9)))
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    kept = sum(len(line) + 1 for line in lines[5:])
+    feed, streams = FileFeed(path, tail_bytes=kept + more), Streams()
+    with running(feed, streams):
+        until(lambda: streams.counts().updates == 4)
+        until(lambda: "without its first 0.0 MB" in feed.health().text)
+        os.truncate(path, 0)
+        time.sleep(0.3)
+        append(path, update(9))
+        until(lambda: streams.counts().updates == 5)
+        until(lambda: feed.health().text == f"following {path}")
+    assert streams.counts().bad == 0
+
+
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     with following(tmp_path) as (feed, _):
         until(lambda: "directory" in feed.health().text)
@@ -93,9 +112,9 @@ def test_a_replay_that_is_stopped_ends_at_once() -> None:
 
 
 @pytest.mark.needs_browser
-def test_the_page_tells_of_its_source(tmp_path: Path) -> None:
+def test_the_page_tells_of_its_source(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "u.jsonl"
-    with serving(path) as url, browsing() as browser, Looking(browser, url, ready=False) as page:
+    with serving(path) as url, Looking(browser, url, ready=False) as page:
         page.until("#health", "waiting for it")
         assert page.text("#name") == "no update yet"
         append(path, update(0))
@@ -115,27 +134,27 @@ def test_the_page_tells_of_its_source(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.needs_browser
-def test_the_page_tells_that_the_server_is_gone_and_finds_it_again(tmp_path: Path) -> None:
+def test_the_page_tells_that_the_server_is_gone_and_finds_it_again(
+    browser: Any, tmp_path: Path
+) -> None:
     from urllib.parse import urlsplit
 
     path = tmp_path / "u.jsonl"
     append(path, update(0))
-    with browsing() as browser:
-        with serving(path) as url:
-            page = Looking(browser, url)
-        page.until("#health", "does not answer")
-        page.said.clear()  # the browser names the lost connection, rightly
-        with serving(path, port=int(urlsplit(url).port or 0)):
-            page.until("#health", f"following {path}", timeout=30_000)
-            page.until("#mix-now", "cat: 50.0 %")
-        page.page.close()
+    with serving(path) as url:
+        page = Looking(browser, url)
+    page.until("#health", "does not answer")
+    page.said.clear()  # the browser names the lost connection, rightly
+    with serving(path, port=int(urlsplit(url).port or 0)):
+        page.until("#health", f"following {path}", timeout=30_000)
+        page.until("#mix-now", "cat: 50.0 %")
+    page.page.close()
 
 
 @pytest.mark.needs_browser
-def test_with_nothing_at_hand_a_replay_is_shown() -> None:
+def test_with_nothing_at_hand_a_replay_is_shown(browser: Any) -> None:
     with (
         serving("--pace", "20000", "--events", "30000") as url,
-        browsing() as browser,
         Looking(browser, url) as page,
     ):
         page.until("#health", "replay of a drift (tour)")

@@ -1,7 +1,8 @@
 """The dashboard of a Kafka topic, on a real broker."""
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from stream_leip_connectors.dashboard.feeds import KafkaFeed, running
 from stream_leip_connectors.dashboard.streams import Streams
 from stream_leip_connectors.kafka.local import LocalBroker
 
-from tests.dashboard.serving import Looking, browsing, serving
+from tests.dashboard.serving import Looking, serving
 from tests.dashboard.updates import encode, update
 from tests.kafka.topics import write
 
@@ -41,6 +42,27 @@ def test_many_keys_of_several_partitions(bootstrap: str, new_topic: Any) -> None
         until(lambda: streams.entries()[0][0].name == "k7")
 
 
+def test_what_is_not_yet_read_is_counted(bootstrap: str, new_topic: Any) -> None:
+    topic = new_topic(2)
+    send(bootstrap, topic, *(update(k, key=f"k{j}") for k in range(3) for j in range(10)))
+    held, go = threading.Event(), threading.Event()
+
+    class Slow(Streams):
+        def take(self, lines: Iterable[bytes], received: float) -> None:
+            super().take(lines, received)
+            held.set()
+            go.wait(30.0)
+
+    feed, streams = KafkaFeed(bootstrap, topic), Slow()
+    with running(feed, streams):
+        assert held.wait(30.0)
+        send(bootstrap, topic, *(update(k, key="k") for k in range(3000)))
+        go.set()
+        until(lambda: feed.health().unread.endswith("records"))
+        until(lambda: streams.counts().updates == 3030)
+        until(lambda: not feed.health().unread)
+
+
 def test_a_broker_that_goes_and_comes_back(broker: LocalBroker) -> None:
     from kafka import KafkaAdminClient
     from kafka.admin import NewTopic
@@ -62,13 +84,12 @@ def test_a_broker_that_goes_and_comes_back(broker: LocalBroker) -> None:
 
 
 @pytest.mark.needs_browser
-def test_the_page_of_a_topic(bootstrap: str, new_topic: Any) -> None:
+def test_the_page_of_a_topic(browser: Any, bootstrap: str, new_topic: Any) -> None:
     topic = new_topic()
     arguments = ("--kafka", "--bootstrap", bootstrap, "--updates", topic)
     send(bootstrap, topic, *(update(0, key=f"k{j}") for j in range(20)))
     with (
         serving(*arguments) as url,
-        browsing() as browser,
         Looking(browser, f"{url}?key=k7") as page,
     ):
         page.until("#health", f"following {topic} at {bootstrap}")

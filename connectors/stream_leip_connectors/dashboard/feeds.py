@@ -1,8 +1,10 @@
 """Where updates come from: a file that grows, a Kafka topic, or a replay. Each runs in a thread."""
 
+import os
 import socket
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,15 +12,19 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from stream_leip import InputError
+from stream_leip import InputError, SnapshotError
 from stream_leip.replay import Point, to_record
 from stream_leip_connectors.dashboard.streams import Streams
-from stream_leip_connectors.sources import FileSource
+from stream_leip_connectors.sources import LONGEST, FileSource
 
 State = Literal["following", "waiting", "gone", "ended"]
 _PAUSE = 0.3
 # Seconds without an update until brokers are looked for, and that one may take to answer.
 _SILENCE, _PATIENCE = 5.0, 2.0
+# Seconds between two counts of what is not yet read of a topic.
+_COUNT_EVERY = 1.0
+# Of a file that is longer, this much is read, counted from its end.
+TAIL_BYTES = 1 << 28
 # Lines that are taken at a time: the page may look in between.
 _BATCH = 200
 Clock = Callable[[], float]
@@ -70,14 +76,17 @@ class FileFeed:
     ----------
     path
         The file; it need not be there yet.
+    tail_bytes
+        Of a file that is longer when it is found, only the lines in its last bytes are read.
     clock
         Epoch seconds now.
     """
 
-    def __init__(self, path: Path, clock: Clock = time.time) -> None:
+    def __init__(self, path: Path, tail_bytes: int = TAIL_BYTES, clock: Clock = time.time) -> None:
         self.name = str(path)
         self.settings: Mapping[str, Mapping[str, str]] = {}
         self._path = path
+        self._tail_bytes = tail_bytes
         self._clock = clock
         self._health = Health("waiting", f"waiting for {path}")
 
@@ -90,7 +99,7 @@ class FileFeed:
         seen = False
         while not stop.is_set():
             try:
-                source = FileSource(self._path, follow=True)
+                source, skipped = self._open()
             except InputError as error:
                 state: State = "gone" if seen else "waiting"
                 self._health = Health(state, f"{error}; waiting for it")
@@ -98,20 +107,44 @@ class FileFeed:
                 continue
             seen = True
             try:
-                self._follow(source, streams, stop)
+                self._follow(source, skipped, streams, stop)
             except (InputError, OSError) as error:
                 self._health = Health("gone", f"{error}; trying again")
                 stop.wait(_PAUSE)
             finally:
                 source.close()
 
-    def _follow(self, source: FileSource, streams: Streams, stop: threading.Event) -> None:
+    def _open(self) -> tuple[FileSource, int]:
+        """The file, and how many bytes of its beginning are passed over."""
+        try:
+            with self._path.open("rb") as file:
+                begin = file.seek(0, os.SEEK_END) - self._tail_bytes
+                if begin > 0:
+                    file.seek(begin - 1)  # a line that begins just there is whole
+                    file.readline(LONGEST)
+                    begin = file.tell()
+        except OSError as error:
+            raise InputError(f"{self._path}: cannot be read: {error.strerror or error}") from error
+        if begin <= 0:
+            return FileSource(self._path, follow=True), 0
+        nothing = {"position": begin, "checked": 0, "checksum": zlib.crc32(b"")}
+        try:
+            return FileSource(self._path, follow=True, mark=nothing), begin
+        except SnapshotError as error:  # cut short since it was looked at
+            raise InputError(str(error)) from error
+
+    def _follow(
+        self, source: FileSource, skipped: int, streams: Streams, stop: threading.Event
+    ) -> None:
         while not stop.is_set():
             block = source.read()
             try:
                 left = self._path.stat().st_size - source.position
                 unread = f"{left / 1e6:,.1f} MB" if left > 1_000_000 else ""
-                self._health = Health("following", f"following {self._path}", unread)
+                # A file that was rotated is read whole.
+                older = skipped if not source.rotated else 0
+                passed = f" without its first {older / 1e6:,.1f} MB" if older else ""
+                self._health = Health("following", f"following {self._path}{passed}", unread)
             except OSError as error:
                 why = error.strerror or str(error)
                 self._health = Health("gone", f"{self._path}: {why}; waiting for it to come back")
@@ -155,7 +188,8 @@ class KafkaFeed:
         self._streams: Streams | None = None
         self._seen = False
         connection = Connection(bootstrap, client or {})
-        self._follower = Follower(make_client("kafka-python", connection), topic, self._note)
+        made = make_client("kafka-python", connection)
+        self._follower = Follower(made, topic, self._note, count_every=_COUNT_EVERY)
 
     def health(self) -> Health:
         """How the topic is."""
@@ -163,7 +197,8 @@ class KafkaFeed:
         if error is not None:
             state: State = "gone" if self._seen else "waiting"
             return Health(state, f"{self.name} cannot be read ({error}); trying again")
-        return Health("following", f"following {self.name}")
+        left = self._follower.unread
+        return Health("following", f"following {self.name}", f"{left:,} records" if left else "")
 
     def run(self, streams: Streams, stop: threading.Event) -> None:
         """Follow the topic in the follower's thread; this one sees that nothing lies about."""

@@ -80,7 +80,8 @@
     if (at("name").textContent !== told.name && asked.stream === told.stream) history.replaceState(null, "", link(told.name));
     write("name", told.name);
     document.title = `${told.alarm.state === "raised" ? "▲ " : ""}${told.name} – class mix`;
-    write("mix-now", told.mix);
+    // A class and its share stay on one line where there is room.
+    at("mix-now").replaceChildren(...told.mix.flatMap((each, j) => j ? [", ", make("span", each)] : [make("span", each)]));
     write("alarm-word", told.alarm.word);
     at("alarm-card").dataset.state = told.alarm.state;
     write("alarm-said", told.alarm.said);

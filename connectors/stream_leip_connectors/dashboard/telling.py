@@ -208,13 +208,13 @@ def notes(counts: Counts) -> list[str]:
     return found
 
 
-def mix_in_words(picture: Picture) -> str:
-    """The largest classes now."""
+def largest(picture: Picture) -> list[str]:
+    """The largest classes now, in words."""
     prior = picture.newest.prior
     if prior is None:
-        return "nothing in scope"
-    largest = np.argsort(-np.array(prior), kind="stable")[:3]
-    return ", ".join(f"{picture.classes[j]}: {percent(prior[j])}" for j in largest)
+        return ["nothing in scope"]
+    order = np.argsort(-np.array(prior), kind="stable")[:3]
+    return [f"{picture.classes[j]}: {percent(prior[j])}" for j in order]
 
 
 def chosen(history: History, search: str) -> list[int]:

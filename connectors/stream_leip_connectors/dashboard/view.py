@@ -184,7 +184,7 @@ class View:
             "stream": picture.id,
             "name": picture.name,
             "reload": timed != self._timed and len(x) > 0,
-            "mix": telling.mix_in_words(picture),
+            "mix": telling.largest(picture),
             "movers": telling.movers(picture, order[:TABLE_LINES], self._seats),
             "found": len(order),
             "classes": len(picture.classes),

@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from math import inf
 from time import monotonic
 
 from stream_leip_connectors.kafka.client import Client, ClientFailed, TopicReader
@@ -32,14 +33,26 @@ class Follower:
         Need not exist yet.
     take
         Called with each record, in the order of its partition.
+    count_every
+        Seconds after which brokers are asked how much is not yet read; never if None.
 
     Attributes
     ----------
     error
         Why nothing can be read now; None while all is well.
+    unread
+        Offsets between what was read and the topic's end, with those of transactions that are
+        open; None while nobody counts.
     """
 
-    def __init__(self, client: Client, topic: str, take: Callable[[Record], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        take: Callable[[Record], None],
+        *,
+        count_every: float | None = None,
+    ) -> None:
         self._client = client
         self._topic = topic
         self._take = take
@@ -47,7 +60,9 @@ class Follower:
         self._caught_up = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._count_every = count_every
         self.error: str | None = None
+        self.unread: int | None = None
 
     def start(self) -> None:
         """Begin, or go on after `close`."""
@@ -85,6 +100,7 @@ class Follower:
                 if self.error is None:
                     log.warning("%s cannot be read, trying again: %s", self._topic, _said(error))
                 self.error = _said(error)
+                self.unread = None
                 self._pass_over(error)
                 self._stop.wait(pause)
 
@@ -93,6 +109,7 @@ class Follower:
         try:
             ends: dict[int, int] = {}
             asked = -_PARTITIONS_EVERY
+            counted = -inf
             while not self._stop.is_set():
                 if monotonic() - asked > _PARTITIONS_EVERY or not ends:
                     self._assign(reader, ends)
@@ -102,6 +119,9 @@ class Follower:
                         self._take(record)
                     self._positions[partition] = records.offsets[-1] + 1
                 self.error = None
+                if self._count_every is not None and monotonic() - counted > self._count_every:
+                    self.unread = self._left(reader, ends)
+                    counted = monotonic()
                 if not self._caught_up.is_set() and all(
                     reader.position(partition) >= end for partition, end in ends.items()
                 ):
@@ -121,6 +141,10 @@ class Follower:
             self._positions.setdefault(partition, first)
             ends[partition] = end
         reader.start(self._topic, {each: self._positions[each] for each in sorted(there)})
+
+    def _left(self, reader: TopicReader, known: Collection[int]) -> int:
+        bounds = reader.bounds(self._topic, sorted(known)) if known else {}
+        return sum(max(0, end - reader.position(each)) for each, (_, end) in bounds.items())
 
     def _pass_over(self, error: Exception) -> None:
         try:
