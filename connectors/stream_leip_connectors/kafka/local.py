@@ -255,7 +255,8 @@ class LocalBroker:
         alone |= {"process.roles": "controller", "listeners": at, "advertised.listeners": at}
         del alone["inter.broker.listener.name"]
         properties = self.folder / "controller.properties"
-        properties.write_text("".join(f"{name}={value}\n" for name, value in alone.items()), "utf-8")
+        told = "".join(f"{name}={value}\n" for name, value in alone.items())
+        properties.write_text(told, encoding="utf-8")
         self._launch(properties)
         until, ready = time.monotonic() + self._timeout, False
         while self.running and _FENCED not in self._log() and time.monotonic() < until:
