@@ -72,8 +72,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(message)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One for all tests of a process; each opens pages of its own."""
+    """One for all tests of a file; each opens pages of its own.
+
+    Not for a whole process: while it runs, so does an event loop, and `asyncio.run` is refused.
+    """
     with browsers.browsing() as started:
         yield started

@@ -57,6 +57,7 @@ def test_what_is_not_yet_read_is_counted(bootstrap: str, new_topic: Any) -> None
     with running(feed, streams):
         assert held.wait(30.0)
         send(bootstrap, topic, *(update(k, key="k") for k in range(3000)))
+        time.sleep(1.5)  # so that a count is due once it goes on
         go.set()
         until(lambda: feed.health().unread.endswith("records"))
         until(lambda: streams.counts().updates == 3030)
