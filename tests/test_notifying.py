@@ -27,7 +27,7 @@ CALM: dict[str, Any] = {
     "since": None,
     "classes": [],
 }
-WARNED = CALM | {"warning": True, "since": 40}
+WARNED = CALM | {"warning": True}
 RAISED = CALM | {"warning": True, "raised": True, "since": 50, "classes": [{"class": "dog"}]}
 FINE: dict[str, Any] = {"p": 0.5, "flagged": False, "validation_share": 0.1, "message": None}
 ODD = FINE | {"flagged": True, "message": "the rows do not fit any mix"}
@@ -52,6 +52,12 @@ def kinds(updates: list[Update]) -> list[str]:
 )
 def test_each_change_is_told_once(alarms: list[Any], wanted: list[str]) -> None:
     assert kinds([replace(PLAIN, alarm=alarm) for alarm in alarms]) == wanted
+
+
+def test_a_warning_says_when_it_was_seen() -> None:
+    (notice,) = Notices().of([replace(PLAIN, alarm=WARNED)])
+    assert notice["text"] == "Warning: the class mix may have changed, seen at event 99."
+    assert notice["id"] == "warning::99"
 
 
 def test_a_check_is_told_when_it_is_flagged() -> None:

@@ -210,7 +210,7 @@ def _notice(kind: Kind, update: Update) -> dict[str, Any]:
         "id": f"{kind}:{update.key or ''}:{number}",
         "kind": kind,
         "key": update.key,
-        "text": _text(kind, update, moved, check.get("message")),
+        "text": _text(kind, update, number, moved, check.get("message")),
         "event": update.last,
         "time": update.end,
         "since": alarm.get("since"),
@@ -221,15 +221,16 @@ def _notice(kind: Kind, update: Update) -> dict[str, Any]:
     }
 
 
-def _text(kind: Kind, update: Update, moved: list[str], message: str | None) -> str:
+def _text(
+    kind: Kind, update: Update, number: int | None, moved: list[str], message: str | None
+) -> str:
     """For people: chats that take JSON show the field `text`."""
     whose = "the class mix" if update.key is None else f"the class mix of {update.key}"
-    since = (update.alarm or {}).get("since")
     if kind == "check-flagged":
         return f"More than {whose} has changed: {message or 'a new mix does not explain it'}"
     if kind == "settled":
-        return f"Settled: {whose} is steady again, at event {update.last}."
+        return f"Settled: {whose} is steady again, at event {number}."
     which = f": {', '.join(moved[:5])} moved" if moved else ""
     if kind == "raised":
-        return f"Alarm: {whose} has changed, seen at event {since}{which}."
-    return f"Warning: {whose} may have changed, seen at event {since}{which}."
+        return f"Alarm: {whose} has changed, seen at event {number}{which}."
+    return f"Warning: {whose} may have changed, seen at event {number}{which}."
