@@ -106,6 +106,28 @@ def test_topics_that_are_not_right(bootstrap: str, new_topic: NewTopic) -> None:
     )
 
 
+def test_what_a_whole_topic_needs_too(bootstrap: str, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    given = settings(bootstrap, topic, scope="topic", create_topics=False)
+    found = wrong(given)
+    assert len(found) == 5
+    assert "with one partition" in found[f"panes '{topic}-group-panes'"]
+    merge = f"changelog '{topic}-group-merge-changelog'"
+    assert "with cleanup.policy=compact and one partition" in found[merge]
+    assert wrong(settings(bootstrap, topic, scope="topic")) == {}
+    groups = [each.what for each in check(given) if each.what.startswith("group")]
+    assert groups == [f"group '{topic}-group'", f"group '{topic}-group-merge'"]
+
+
+def test_panes_in_several_partitions(bootstrap: str, new_topic: NewTopic, admin: Any) -> None:
+    from kafka.admin import NewTopic as Topic
+
+    topic = new_topic(2)
+    admin.create_topics([Topic(f"{topic}-group-panes", 3, 1)])
+    found = wrong(settings(bootstrap, topic, scope="topic"))
+    assert "has 3 partitions, and needs exactly one" in found[f"panes '{topic}-group-panes'"]
+
+
 def test_a_transaction_timeout_that_the_broker_refuses(bootstrap: str, new_topic: NewTopic) -> None:
     found = wrong(settings(bootstrap, new_topic(), transaction_timeout=100_000.0))
     assert "transaction.max.timeout.ms; shorten it" in found["transactions"]

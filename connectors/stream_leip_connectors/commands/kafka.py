@@ -118,6 +118,8 @@ def reset(
     from stream_leip_connectors.kafka.monitor import reset  # noqa: PLC0415
 
     what = f"the offsets of group {io.group!r} and its state in {io.changelog_topic!r}"
+    if io.scope == "topic":
+        what += f", and what is of the whole topic: {io.panes_topic!r}, and state and offsets of it"
     if not yes:
         typer.confirm(f"Forget {what}?", abort=True, err=True)
     reset(io)

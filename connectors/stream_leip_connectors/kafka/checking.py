@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from stream_leip_connectors import extras
 from stream_leip_connectors.config import KafkaSettings
@@ -12,6 +12,7 @@ from stream_leip_connectors.kafka.clients import make_client
 from stream_leip_connectors.kafka.connection import Connection
 from stream_leip_connectors.kafka.errors import BrokerError
 from stream_leip_connectors.kafka.making import make
+from stream_leip_connectors.kafka.whole import merge_group, topics_of
 from stream_leip_connectors.security import ClientName
 
 _FORBIDDEN = 29  # Kafka's code of a topic that this user may not know of
@@ -63,6 +64,8 @@ def check(settings: KafkaSettings) -> Iterator[Finding]:
         may_create = "CREATE" in (cluster.get("authorized_operations") or ())
         yield from _Topics(admin, settings, may_create).findings()
         yield _group(admin, settings.group)
+        if settings.scope == "topic":
+            yield _group(admin, merge_group(settings))
     if settings.delivery == "exactly-once":
         yield _transactions(client, settings)
     else:
@@ -85,6 +88,31 @@ def _codecs(client: ClientName) -> Finding:
     return Finding("codecs", True, ", ".join(there))
 
 
+class _Wanted(NamedTuple):
+    """A topic that is needed: its role, what this user must be able to do, and what it must be."""
+
+    role: str
+    name: str
+    rights: set[str]
+    compact: bool = False
+    partitions: Literal["any", "one", "as many as the input"] = "any"
+
+
+_STATE = {"READ", "WRITE", "DESCRIBE_CONFIGS"}
+
+
+def _wanted(settings: KafkaSettings) -> Iterator[_Wanted]:
+    yield _Wanted("input", settings.input, {"READ"})
+    yield _Wanted("updates", settings.updates, {"WRITE"})
+    yield _Wanted("changelog", settings.changelog_topic, _STATE, True, "as many as the input")
+    if settings.letters_topic is not None:
+        yield _Wanted("dead letters", settings.letters_topic, {"WRITE"})
+    if settings.scope == "topic":
+        between = topics_of(settings)[1]
+        yield _Wanted("panes", between.input, {"READ", "WRITE"}, False, "one")
+        yield _Wanted("changelog", between.changelog, _STATE, True, "one")
+
+
 class _Topics:
     """The topics, and what this user may do with them."""
 
@@ -95,41 +123,34 @@ class _Topics:
         self._partitions: int | None = None  # of the input
 
     def findings(self) -> Iterator[Finding]:
-        settings = self._settings
-        wanted = [
-            ("input", settings.input, {"READ"}),
-            ("updates", settings.updates, {"WRITE"}),
-            ("changelog", settings.changelog_topic, {"READ", "WRITE", "DESCRIBE_CONFIGS"}),
-        ]
-        if settings.letters_topic is not None:
-            wanted.append(("dead letters", settings.letters_topic, {"WRITE"}))
+        wanted = list(_wanted(self._settings))
         described = {
-            each["name"]: each for each in self._admin.describe_topics([w[1] for w in wanted])
+            each["name"]: each for each in self._admin.describe_topics([w.name for w in wanted])
         }
-        for role, name, rights in wanted:
-            yield self._of(role, name, rights, described[name])
+        for each in wanted:
+            yield self._of(each, described[each.name])
 
-    def _of(self, role: str, name: str, rights: set[str], found: dict[str, Any]) -> Finding:
-        what = f"{role} {name!r}"
+    def _of(self, wanted: _Wanted, found: dict[str, Any]) -> Finding:
+        what, rights = f"{wanted.role} {wanted.name!r}", wanted.rights
         if found["error_code"] == _FORBIDDEN:
             return Finding(
                 what, False, f"this user may not know of it; allow {_listed(rights)} on it"
             )
         if found["error_code"]:
-            return self._missing(role, what)
+            return self._missing(wanted, what)
         partitions = len(found["partitions"])
-        if role == "input":
+        if wanted.role == "input":
             self._partitions = partitions
         held = found["authorized_operations"]
         lacking = set() if held is None else rights - set(held)
         if lacking:
             return Finding(what, False, f"this user may not {_listed(lacking)} it; allow that")
-        wrong = self._wrong_changelog(name, partitions) if role == "changelog" else None
+        wrong = self._wrong(wanted, partitions)
         plural = "" if partitions == 1 else "s"
         return Finding(what, wrong is None, wrong or f"{partitions} partition{plural}")
 
-    def _missing(self, role: str, what: str) -> Finding:
-        if role == "input":
+    def _missing(self, wanted: _Wanted, what: str) -> Finding:
+        if wanted.role == "input":
             return Finding(
                 what,
                 False,
@@ -141,20 +162,29 @@ class _Topics:
             return Finding(
                 what, False, "does not exist, and this user may not CREATE topics; create it"
             )
-        needs = {
-            "changelog": " with cleanup.policy=compact and as many partitions as the input",
-        }.get(role, "")
+        needs = ["cleanup.policy=compact"] if wanted.compact else []
+        needs += {"one": ["one partition"], "any": []}.get(
+            wanted.partitions, ["as many partitions as the input"]
+        )
+        how = f" with {' and '.join(needs)}" if needs else ""
         return Finding(
-            what, False, f"does not exist; start once with --create-topics, or create it{needs}"
+            what, False, f"does not exist; start once with --create-topics, or create it{how}"
         )
 
-    def _wrong_changelog(self, name: str, partitions: int) -> str | None:
-        if self._partitions is not None and partitions != self._partitions:
+    def _wrong(self, wanted: _Wanted, partitions: int) -> str | None:
+        """What is not as it must be of a topic that is there, and the remedy."""
+        if wanted.partitions == "one" and partitions != 1:
+            return (
+                f"has {partitions} partitions, and needs exactly one; delete it, and begin anew "
+                "with 'stream-leip kafka reset'"
+            )
+        as_input = wanted.partitions == "as many as the input" and self._partitions is not None
+        if as_input and partitions != self._partitions:
             return (
                 f"has {partitions} partitions, but the input has {self._partitions}; begin anew "
                 "with 'stream-leip kafka reset', or name another with --changelog"
             )
-        policy = self._policy(name)
+        policy = self._policy(wanted.name) if wanted.compact else "compact"
         if "compact" not in policy or "delete" in policy:
             return f"cleanup.policy={policy} would lose state; set cleanup.policy=compact"
         return None
