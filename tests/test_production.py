@@ -50,6 +50,13 @@ def test_the_container_file() -> None:
     assert ours(re.findall(r"\b[A-Z_]+(?==)", text)) <= VARIABLES
 
 
+def test_the_compose_file_is_one_by_its_specification() -> None:
+    lint = Path(sys.executable).with_name("check-jsonschema")
+    schema = ["--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([lint, *schema, DEPLOY / "compose.yaml"], capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode()
+
+
 def test_the_compose_file() -> None:
     held = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
     services = held["services"]
