@@ -25,6 +25,7 @@ from bokeh.resources import INLINE
 from playwright.sync_api import Browser, Page, sync_playwright
 from rich.console import Console
 from stream_leip_connectors.commands import replay as replaying
+from stream_leip_connectors.commands.replay_view import View, summarise
 from stream_leip_connectors.figures.drawing import COLOURS
 from stream_leip_connectors.files import example
 from stream_leip_connectors.report import from_result, write_report
@@ -83,7 +84,7 @@ def in_light_and_dark(result: ReplayResult, opened: Browser) -> Iterator[tuple[s
 
 def print_demonstration(profile: SourceProfile, pool: Pool, opened: Browser, folder: Path) -> None:
     """`stream-leip replay`: its last words, and the top of its report."""
-    view = replaying.View(profile, EVENTS)
+    view = View(profile, EVENTS)
     result = replay(
         replaying.monitors(profile),
         pool,
@@ -167,7 +168,7 @@ def print_terminal(result: ReplayResult, rate: float, folder: Path) -> None:
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=104, highlight=False, file=nowhere)
         console.print("[bold]$ stream-leip replay")
-        replaying.summarise(result, rate, console)
+        summarise(result, rate, console)
         drawn = console.export_svg(title="stream-leip replay")
     # Rich would have the reader's browser load a font from elsewhere.
     local = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL)

@@ -110,18 +110,26 @@ class Update:
             scope += f", {_clock(self.start)} to {_clock(self.end)}"
         if self.prior is None:
             return f"{scope}, nothing to estimate"
+        alarm = f"; {self.alarm_words}" if self.alarm_words else ""
+        return f"{scope}, {self.estimator}: {self.mix_words}{alarm}"
+
+    @property
+    def mix_words(self) -> str:
+        """The largest classes, each with its share."""
+        if self.prior is None:
+            return "nothing to estimate"
         largest = np.argsort(-self.prior, kind="stable")[:5]
         mix = ", ".join(f"{self.classes[j]} {self.prior[j]:.3f}" for j in largest)
-        more = ", …" if len(self.prior) > 5 else ""
-        return f"{scope}, {self.estimator}: {mix}{more}{self._alarm_words()}"
+        return mix + (", …" if len(self.prior) > 5 else "")
 
-    def _alarm_words(self) -> str:
+    @property
+    def alarm_words(self) -> str:
         """What there is to say of the alarm, if anything."""
         if self.alarm is None or not self.alarm["warning"]:
             return ""
         word = "alarm" if self.alarm["raised"] else "warning"
         moved = ", ".join(f"{move['class']} {move['direction']}" for move in self.alarm["classes"])
-        return f"; {word}: changed at event {self.changed_at} ({moved})"
+        return f"{word}: changed at event {self.changed_at} ({moved})"
 
 
 def _plain(value: Any) -> Any:

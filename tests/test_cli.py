@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
+from rich.text import Text
 from stream_leip_connectors.cli import app
 from stream_leip_connectors.files import example
 
@@ -271,3 +272,21 @@ def test_help_reads_well_on_a_narrow_terminal(
         # A line ends where the next word would not fit, and nowhere else.
         for line, after in pairwise(lines):
             assert len(line.strip()) + len(after.split()[0]) >= 76, (line, after)
+
+
+def options(verb: Any) -> Iterator[Any]:
+    for inner in getattr(verb, "commands", {}).values():
+        yield from options(inner)
+        yield from (each for each in inner.params if each.param_type_name == "option")
+
+
+def test_every_option_teaches_with_an_example_and_shows_all_of_its_text() -> None:
+    found = list(options(typer.main.get_command(app)))
+    assert len(found) > 100
+    for option in found:
+        assert "Example: " in option.help, option.opts
+        # Rich would take [kafka] for markup, and print nothing.
+        assert Text.from_markup(option.help).plain == option.help, option.opts
+    for verb in app.registered_commands:
+        text = verb.help or ""
+        assert Text.from_markup(text).plain == text

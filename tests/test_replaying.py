@@ -1,17 +1,22 @@
 """`stream-leip replay` and `stream-leip report`, run as people run them."""
 
+import io
 import json
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from rich.console import Console
 from stream_leip_connectors.commands.replay import SCHEDULES
+from stream_leip_connectors.commands.replay_view import View
 from stream_leip_connectors.files import example
 from stream_leip_connectors.mixes import read_mixes
 
 from stream_leip import InputError
 from tests.commands import run
+from tests.reports import simulate
+from tests.strategies import make_profile
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +76,12 @@ def test_bad_late_and_duplicate_events_and_a_breach(folder: Path) -> None:
             "--no-report",
         ),
         *("--bad", "0.05", "--late", "0.05", "--duplicates", "0.05", "--breach", "noise"),
+        *("--out-of-order", "0.05"),
         cwd=folder,
     )
     counts = json.loads(done.stdout)["counts"]
     assert counts["events"] == 3000 + counts["duplicate"]
-    for name in ("bad", "late", "duplicate"):
+    for name in ("bad", "late", "duplicate", "delayed"):
         assert 80 < counts[name] < 240
     assert "LogitNoise" in json.loads(done.stdout)["settings"]["violations"]
 
@@ -90,6 +96,51 @@ def test_a_profile_is_fitted_to_half_of_the_scores(folder: Path) -> None:
 def test_every_schedule_suits_two_classes(schedule: str) -> None:
     found = SCHEDULES[schedule]().priors(500, np.array([0.5, 0.5]))
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+def test_json_lines_are_a_pool_too(folder: Path) -> None:
+    data = example()
+    names = [f"digit {j}" for j in range(10)]
+    for name, rows in {
+        "lists.jsonl": data.test_logits.tolist(),
+        "named.jsonl": [
+            dict(zip(names, row, strict=True)) for row in data.test_logits[:2000].tolist()
+        ],
+    }.items():
+        labels = data.test_labels.tolist()
+        labels = [names[label] for label in labels] if name[0] == "n" else labels
+        events = zip(rows, labels, strict=False)
+        lines = [msgspec.json.encode({"scores": row, "label": label}) for row, label in events]
+        (folder / name).write_bytes(b"\n".join(lines))
+    options = ("--profile", "profile.json", "--events", "1000", "--json", "--no-report")
+    of_lines, of_arrays = (
+        run("replay", name, *options, cwd=folder) for name in ("lists.jsonl", "pool.npz")
+    )
+    assert of_lines.returncode == 0, of_lines.stderr
+    for name in ("truth", "unadapted"):
+        assert json.loads(of_lines.stdout)[name] == json.loads(of_arrays.stdout)[name]
+    done = run("replay", "named.jsonl", "--events", "1000", "--json", "--no-report", cwd=folder)
+    assert json.loads(done.stdout)["classes"] == names, done.stderr
+    (folder / "uneven.jsonl").write_text(
+        '{"scores": [1.0, 2.0], "label": 0}\n{"scores": [1.0], "label": 1}\n'
+    )
+    done = run("replay", "uneven.jsonl", cwd=folder)
+    assert done.returncode == 1
+    assert "every line needs a score for each class" in done.stderr
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_live_table_keeps_a_class_on_one_line(width: int) -> None:
+    console = Console(width=width, file=io.StringIO(), force_terminal=True, color_system=None)
+    result = simulate(10)
+    view = View(make_profile(np.full(10, 0.1)), result.n)
+    for name in ("adaptive", "tumbling LEIP", "tumbling EM"):
+        view.note(name, result.tracks["dressed"].points[-1])
+    console.print(view)
+    assert isinstance(console.file, io.StringIO)
+    drawn = console.file.getvalue().splitlines()
+    assert sum(line.count("(") == 3 and line.count(")") == 3 for line in drawn) == 10
+    assert all(len(line) <= width for line in drawn)
 
 
 def test_a_table_of_mixes(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """`stream-leip watch`: what comes out, against a monitor fed by hand."""
 
+import io
 import json
 import os
 import pty
@@ -14,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 from stream_leip_connectors.files import example
+from stream_leip_connectors.live import classes_table, keys_table
 
 from stream_leip import Fading, KeyedMonitor, Monitor, Sliding, SourceProfile, Tumbling, fit_profile
 from tests.commands import COMMAND, Done, run
@@ -340,6 +343,24 @@ def test_a_terminal_gets_a_live_table(folder: Path) -> None:
         assert process.returncode == 0
         assert out == b""
         assert all(word in drawn for word in wanted_words), drawn.decode()
+
+
+def test_live_tables_say_the_mix_and_the_alarm(profile: SourceProfile) -> None:
+    data = example()
+    monitor = KeyedMonitor(profile)
+    monitor.update_many(["shop"] * 3000, data.draw([0.1] * 10, n=3000, seed=1))
+    updates = monitor.update_many(["shop"] * 200, data.draw([*[0.01] * 9, 0.91], n=200, seed=2))
+    update = next(each for each in updates if (each.alarm or {})["raised"])
+    assert str(update).endswith(f": {update.mix_words}; {update.alarm_words}")
+    assert update.prior is not None
+    for table, mix in (
+        (keys_table([update]), update.mix_words),
+        (classes_table(update, profile), f"{update.prior[9]:.3f}"),
+    ):
+        drawn = io.StringIO()
+        Console(width=160, file=drawn).print(table)
+        assert "alarm: changed at event 3000 (9 up" in drawn.getvalue()
+        assert mix in drawn.getvalue()
 
 
 def test_stdin_is_read_to_its_end(folder: Path, profile: SourceProfile) -> None:

@@ -63,13 +63,14 @@ def _picture(watch: Watch, profile: SourceProfile, rate: float) -> Group:
     if not updates:
         return Group(line)
     if watch.keys is None:
-        return Group(line, _of_one(updates[-1], profile))
-    return Group(line, _of_keys(updates))
+        return Group(line, classes_table(updates[-1], profile))
+    return Group(line, keys_table(updates))
 
 
-def _of_one(update: Update, profile: SourceProfile) -> Table:
-    """The largest classes, with source and estimates."""
-    table = Table(title=escape(str(update).partition(":")[0]), title_justify="left")
+def classes_table(update: Update, profile: SourceProfile) -> Table:
+    """The largest classes of an update, with source and estimates; its alarm is the title."""
+    title = ", ".join(filter(None, (f"update {update.sequence}", update.alarm_words)))
+    table = Table(title=escape(title), title_justify="left")
     columns = {"source": profile.hard_prior, "now": update.prior, "low": update.low,
                "high": update.high, "LEIP": update.leip, "EM": update.em}  # fmt: skip
     held = {name: column for name, column in columns.items() if column is not None}
@@ -82,10 +83,10 @@ def _of_one(update: Update, profile: SourceProfile) -> Table:
     return table
 
 
-def _of_keys(updates: list[Update]) -> Table:
-    """The newest update of each key."""
-    table = Table("key", "rows", "mix now")
+def keys_table(updates: list[Update]) -> Table:
+    """The newest update of each key: its mix, and its alarm in words."""
+    table = Table("key", "rows", "mix now", "alarm")
     for update in reversed(updates):
-        mix = str(update).rpartition(": ")[2]
-        table.add_row(escape(str(update.key)), f"{update.n:,}", escape(mix))
+        words = update.mix_words, update.alarm_words
+        table.add_row(escape(str(update.key)), f"{update.n:,}", *map(escape, words))
     return table

@@ -34,10 +34,21 @@ def dashboard(
         ),
     ] = None,
     simulated: Annotated[
-        bool, typer.Option("--replay", help="Show a simulated drift: the default.")
+        bool,
+        typer.Option(
+            "--replay",
+            metavar="",
+            help="Show a simulated drift: the default. Example: --replay --schedule square",
+        ),
     ] = False,
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="Show a Kafka topic of updates, with all its keys.")
+        bool,
+        typer.Option(
+            "--kafka",
+            metavar="",
+            help="Show a Kafka topic of updates, with all its keys. "
+            "Example: --kafka --updates priors",
+        ),
     ] = False,
     bootstrap: Annotated[
         str | None, option(KafkaSettings, "bootstrap", "--bootstrap a:9092,b:9092")
@@ -45,16 +56,31 @@ def dashboard(
     updates: Annotated[str | None, option(KafkaSettings, "updates", "--updates priors")] = None,
     schedule: Annotated[
         replaying.Name,
-        typer.Option(help="How the true mix of a replay moves."),
+        typer.Option(
+            metavar="NAME",
+            help=f"How the true mix of a replay moves: {', '.join(replaying.SCHEDULES)}. "
+            "Example: --schedule square",
+        ),
     ] = replaying.Name.tour,  # type: ignore[attr-defined]
-    events: Annotated[int, typer.Option(min=1, help="How many a replay has.")] = 200_000,
-    pace: Annotated[float, typer.Option(min=1, help="Events a second of a replay.")] = 2000.0,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same events.")] = 0,
+    events: Annotated[
+        int, typer.Option(min=1, help="How many a replay has. Example: --events 50000")
+    ] = 200_000,
+    pace: Annotated[
+        float, typer.Option(min=1, help="Events a second of a replay. Example: --pace 500")
+    ] = 2000.0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The same seed, the same events. Example: --seed 7")
+    ] = 0,
     address: Annotated[
         str | None, option(DashboardSettings, "address", "--address 0.0.0.0")
     ] = None,
     port: Annotated[int | None, option(DashboardSettings, "port", "--port 8080")] = None,
-    token: Annotated[str | None, option(DashboardSettings, "token")] = None,
+    token: Annotated[
+        str | None,
+        option(
+            DashboardSettings, "token", "export STREAM_LEIP_DASHBOARD_TOKEN=correct-horse-battery"
+        ),
+    ] = None,
     origin: Annotated[
         str | None, option(DashboardSettings, "origin", "--origin dash.example.com")
     ] = None,
@@ -63,7 +89,7 @@ def dashboard(
     """Serve a page that shows the mix as it moves, from a replay, a file or a Kafka topic.
 
     Open the address that it prints. Ctrl-C and SIGTERM end it. Connections to Kafka are secured as
-    those of 'kafka run': by the table [kafka] of the file, or variables STREAM_LEIP_KAFKA_….
+    those of 'kafka run': by the table 'kafka' of the file, or variables STREAM_LEIP_KAFKA_….
 
     Example: stream-leip dashboard updates.jsonl --port 8080
     """

@@ -75,7 +75,10 @@ def estimate(
     skip_bad: Annotated[
         bool,
         typer.Option(
-            "--skip-bad", metavar="", help="Leave bad rows out; exit with 1 if there are any."
+            "--skip-bad",
+            metavar="",
+            help="Leave bad rows out; exit with 1 if there are any. "
+            "Example: stream-leip estimate demo/spoilt.jsonl --skip-bad",
         ),
     ] = False,
     config: ConfigFile = None,

@@ -31,8 +31,9 @@ def run(
         bool,
         typer.Option(
             "--adopt",
+            metavar="",
             help="The state is of another profile, or of other settings: close its panes with a "
-            "last update, and start clean.",
+            "last update, and start clean. Example: --profile v8.json --adopt",
         ),
     ] = False,
     config: ConfigFile = None,
@@ -105,7 +106,10 @@ def check(flags: dict[str, Any], config: ConfigFile = None) -> None:
 @takes(options.TOPICS | options.SECURITY)
 def reset(
     flags: dict[str, Any],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", metavar="", help="Do not ask. Example: --group fraud-priors --yes"),
+    ] = False,
     config: ConfigFile = None,
 ) -> None:
     """Forget the state and the offsets of a group: the next run begins anew.

@@ -35,8 +35,12 @@ _COMMAND = "from stream_leip_connectors.cli import main; main()"
 
 
 def demo(
-    events: Annotated[int, typer.Option(min=2000, help="How many.")] = 12_000,
-    rate: Annotated[float, typer.Option(min=1.0, help="Events a second.")] = 1000.0,
+    events: Annotated[
+        int, typer.Option(min=2000, help="How many. Example: --events 30000")
+    ] = 12_000,
+    rate: Annotated[
+        float, typer.Option(min=1.0, help="Events a second. Example: --rate 3000")
+    ] = 1000.0,
 ) -> None:
     """Try the connector: a real broker on this machine, a drift fed to a topic, updates read back.
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from stream_leip_connectors.commands import options
 from stream_leip_connectors.commands.options import option
 from stream_leip_connectors.config import KafkaSettings, MonitorSettings
 
@@ -21,13 +22,7 @@ MONITOR: dict[str, Any] = {
             show_default=False,
         ),
     ],
-    "window": Annotated[str | None, option(MonitorSettings, "window", "--window 'tumbling 1000'")],
-    "estimator": Annotated[str | None, option(MonitorSettings, "estimator", "--estimator EM")],
-    "level": Annotated[float | None, option(MonitorSettings, "level", "--level 0.99")],
-    "alarm": Annotated[str | None, option(MonitorSettings, "alarm", "--alarm 0.01")],
-    "max_rows": Annotated[int | None, option(MonitorSettings, "max_rows", "--max-rows 100000")],
-    "top_k": Annotated[int | None, option(MonitorSettings, "top_k", "--top-k 20")],
-    "max_keys": Annotated[int | None, option(MonitorSettings, "max_keys", "--max-keys 10000")],
+    **options.MONITOR,
 }
 # Where the connector reads and writes.
 TOPICS: dict[str, Any] = {
@@ -40,11 +35,13 @@ TOPICS: dict[str, Any] = {
     "dead_letters": Annotated[
         str | None, option(KafkaSettings, "dead_letters", "--dead-letters bad")
     ],
-    "changelog": Annotated[str | None, option(KafkaSettings, "changelog")],
+    "changelog": Annotated[
+        str | None, option(KafkaSettings, "changelog", "--changelog fraud-state")
+    ],
     "client": Annotated[str | None, option(KafkaSettings, "client", "--client confluent")],
     "scope": Annotated[str | None, option(KafkaSettings, "scope", "--scope topic")],
     "create_topics": Annotated[
-        bool | None, typer.Option("--create-topics", help=KafkaSettings.help("create_topics"))
+        bool | None, option(KafkaSettings, "create_topics", "--input events --create-topics")
     ],
 }
 # How it works.
@@ -65,7 +62,9 @@ WORKING: dict[str, Any] = {
     "session_timeout": Annotated[
         float | None, option(KafkaSettings, "session_timeout", "--session-timeout 10")
     ],
-    "transaction_timeout": Annotated[float | None, option(KafkaSettings, "transaction_timeout")],
+    "transaction_timeout": Annotated[
+        float | None, option(KafkaSettings, "transaction_timeout", "--transaction-timeout 30")
+    ],
     "scores": Annotated[str | None, option(KafkaSettings, "scores", "--scores probs")],
     "key": Annotated[str | None, option(KafkaSettings, "key", "--key shop")],
     "time": Annotated[str | None, option(KafkaSettings, "time", "--time created_at")],
@@ -90,16 +89,25 @@ SECURITY: dict[str, Any] = {
         str | None, option(KafkaSettings, "sasl_mechanism", "--sasl-mechanism SCRAM-SHA-256")
     ],
     "username": Annotated[str | None, option(KafkaSettings, "username", "--username alice")],
-    "password_file": Annotated[Path | None, option(KafkaSettings, "password_file")],
+    "password_file": Annotated[
+        Path | None, option(KafkaSettings, "password_file", "--password-file /run/secrets/kafka")
+    ],
     "ca_file": Annotated[Path | None, option(KafkaSettings, "ca_file", "--ca-file ca.pem")],
-    "certificate_file": Annotated[Path | None, option(KafkaSettings, "certificate_file")],
-    "key_file": Annotated[Path | None, option(KafkaSettings, "key_file")],
+    "certificate_file": Annotated[
+        Path | None, option(KafkaSettings, "certificate_file", "--certificate-file us.pem")
+    ],
+    "key_file": Annotated[Path | None, option(KafkaSettings, "key_file", "--key-file us.key")],
 }
 # What operators see of it.
 OPERATING: dict[str, Any] = {
     "metrics_port": Annotated[
         int | None, option(KafkaSettings, "metrics_port", "--metrics-port 9400")
     ],
-    "metrics_host": Annotated[str | None, option(KafkaSettings, "metrics_host")],
-    "notify_url": Annotated[str | None, option(KafkaSettings, "notify_url")],
+    "metrics_host": Annotated[
+        str | None, option(KafkaSettings, "metrics_host", "--metrics-host 0.0.0.0")
+    ],
+    "notify_url": Annotated[
+        str | None,
+        option(KafkaSettings, "notify_url", "--notify-url https://hooks.example.com/mix"),
+    ],
 }

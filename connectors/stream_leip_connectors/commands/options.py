@@ -8,14 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from stream_leip_connectors.config import LogSettings, Section, WrongUsage
+from stream_leip_connectors.config import LogSettings, MonitorSettings, Section, WrongUsage
 
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
         help="TOML file with settings; flags and variables STREAM_LEIP_… beat it. "
-        "Unless given: $STREAM_LEIP_CONFIG, or stream-leip.toml here. See 'config show'.",
+        "Unless given: $STREAM_LEIP_CONFIG, or stream-leip.toml here. See 'config show'. "
+        "Example: --config demo/stream-leip.toml",
     ),
 ]
 
@@ -23,7 +24,7 @@ LogFormat = Annotated[
     str | None,
     typer.Option(
         "--log-format",
-        help=LogSettings.help("format") + " Default: human.",
+        help=LogSettings.help("format") + " Default: human. Example: --log-format json",
         show_default=False,
         metavar="human|json",
     ),
@@ -49,6 +50,33 @@ def option(
         autocompletion=complete,
         metavar="" if isinstance(default, bool) else None,
     )
+
+
+def _windows() -> list[tuple[str, str]]:
+    return [
+        ("adaptive", "as far back as still tells about the present"),
+        ("tumbling 1000", "one after the other, by events"),
+        ("tumbling 60s", "by event time"),
+        ("sliding 2000 every 500", "overlapping"),
+        ("fading 5000", "older events with less weight"),
+    ]
+
+
+# What monitors are made with, beside a profile.
+MONITOR: dict[str, Any] = {
+    "window": Annotated[
+        str | None, option(MonitorSettings, "window", "--window 'sliding 10m every 1m'", _windows)
+    ],
+    "estimator": Annotated[
+        str | None,
+        option(MonitorSettings, "estimator", "--estimator EM", lambda: ["auto", "LEIP", "EM"]),
+    ],
+    "level": Annotated[float | None, option(MonitorSettings, "level", "--level 0.99")],
+    "alarm": Annotated[str | None, option(MonitorSettings, "alarm", "--alarm 0.01")],
+    "max_rows": Annotated[int | None, option(MonitorSettings, "max_rows", "--max-rows 100000")],
+    "top_k": Annotated[int | None, option(MonitorSettings, "top_k", "--top-k 20")],
+    "max_keys": Annotated[int | None, option(MonitorSettings, "max_keys", "--max-keys 10000")],
+}
 
 
 def check_apart(paths: Mapping[str, Path | None]) -> None:

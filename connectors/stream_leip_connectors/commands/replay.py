@@ -12,13 +12,10 @@ from typing import Annotated, BinaryIO
 import msgspec
 import numpy as np
 import typer
-from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from stream_leip import InputError, Monitor, SourceProfile, Tumbling, fit_profile
+from stream_leip.arrays import Scores
 from stream_leip.replay import (
     Appearing,
     Bernoulli,
@@ -28,7 +25,6 @@ from stream_leip.replay import (
     LogitNoise,
     Point,
     Pool,
-    ReplayResult,
     Rising,
     Schedule,
     Seasonal,
@@ -46,22 +42,12 @@ from stream_leip.replay import (
 from stream_leip_connectors import files
 from stream_leip_connectors.commands.feeding import feed_topic
 from stream_leip_connectors.commands.options import check_apart
+from stream_leip_connectors.commands.replay_view import View, summarise
 from stream_leip_connectors.console import out, people
 from stream_leip_connectors.mixes import read_mixes
-from stream_leip_connectors.report import from_result, words, write_report
+from stream_leip_connectors.report import from_result, write_report
 
-CLASSES_SHOWN = 10
 FRAMES_A_SECOND = 8.0
-# What of the report's table fits into 80 columns, and under which heading.
-BRIEFLY = {
-    "error while standing": "error",
-    "intervals that hold": "held",
-    "events until alarm": "alarm",
-    "false alarms": "false",
-    "accuracy": "accuracy",
-    "macro recall": "recall",
-    "log loss": "log loss",
-}
 
 SCHEDULES: dict[str, Callable[[], Schedule]] = {
     "tour": lambda: (
@@ -103,8 +89,9 @@ def replay_command(
     scores: Annotated[
         Path | None,
         typer.Argument(
-            help="Labelled scores to draw events from: .npz (arrays scores, labels) or .csv (a "
-            "column for each class, and one named label). The shipped example unless given. "
+            help="Labelled scores to draw events from: .npz (arrays scores, labels), .csv or "
+            ".parquet (a column for each class, and one named label), or .jsonl. The shipped "
+            "example unless given. "
             "Example: stream-leip replay demo/validation.csv"
         ),
     ] = None,
@@ -140,8 +127,18 @@ def replay_command(
             "Example: --breach noise"
         ),
     ] = None,
+    out_of_order: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share held up for up to a second, so that others overtake. "
+            "Example: --out-of-order 0.1",
+        ),
+    ] = 0.0,
     late: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of late events. Example: --late 0.01")
+        float,
+        typer.Option(min=0, max=1, help="Share that come a minute late. Example: --late 0.01"),
     ] = 0.0,
     duplicates: Annotated[
         float,
@@ -153,7 +150,9 @@ def replay_command(
     report: Annotated[
         Path, typer.Option(help="Where the report goes. Example: --report drift.html")
     ] = Path("report.html"),
-    no_report: Annotated[bool, typer.Option("--no-report", metavar="", help="Draw none.")] = False,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", metavar="", help="Draw none. Example: --no-report --json")
+    ] = False,
     updates: Annotated[
         Path | None,
         typer.Option(
@@ -173,15 +172,25 @@ def replay_command(
         typer.Option(
             metavar="BOOTSTRAP",
             help="Write the events to a Kafka topic instead, and run no monitors. Passwords and "
-            "certificates: variables STREAM_LEIP_KAFKA_…, or stream-leip.toml, table [kafka].",
+            "certificates: variables STREAM_LEIP_KAFKA_…, or stream-leip.toml, table 'kafka'. "
+            "Example: --to-kafka localhost:9092",
         ),
     ] = None,
-    topic: Annotated[str, typer.Option(help="With --to-kafka: which.")] = "predictions",
+    topic: Annotated[
+        str, typer.Option(help="With --to-kafka: which. Example: --topic events")
+    ] = "predictions",
     rate: Annotated[
-        float, typer.Option(min=0.001, help="With --to-kafka: events a second, at most.")
+        float,
+        typer.Option(
+            min=0.001, help="With --to-kafka: events a second, at most. Example: --rate 200"
+        ),
     ] = 1000.0,
     keys: Annotated[
-        int, typer.Option(min=1, help="With --to-kafka: so many keys, each event one by chance.")
+        int,
+        typer.Option(
+            min=1,
+            help="With --to-kafka: so many keys, each event one by chance. Example: --keys 5",
+        ),
     ] = 1,
 ) -> None:
     """Replay a simulated drift on monitors side by side, and draw a report; or feed a Kafka topic.
@@ -204,7 +213,7 @@ def replay_command(
     with people.status("fitting a profile (the first run compiles the kernels, about 20 s)"):
         source, pool = source_and_pool(scores, profile, seed)
     chosen = SCHEDULES[schedule.value]() if table is None else read_mixes(table, source.classes)
-    traffic = Traffic(late=late, duplicates=duplicates, bad=bad)
+    traffic = Traffic(out_of_order=out_of_order, late=late, duplicates=duplicates, bad=bad)
     violations = () if breach is None else (BREACHES[breach],)
     if to_kafka is not None:
         names = tuple(f"key-{number}" for number in range(keys))
@@ -272,11 +281,10 @@ def source_and_pool(
     held = files.read(scores)
     if held.labels is None:
         raise InputError(
-            f"{scores}: no labels; add an array 'labels' (.npz) or a column 'label' (.csv)"
+            f"{scores}: no labels; add an array 'labels' (.npz), or a column or field 'label'"
         )
     labels = np.asarray(held.labels)
-    if not isinstance(held.scores, np.ndarray):
-        raise InputError(f"{scores}: events are drawn from tables; use .csv, .npz or .parquet")
+    matrix = _matrix(held, scores)
     if profile is not None:
         source = SourceProfile.load(profile)
         if held.classes not in (None, source.classes):
@@ -284,11 +292,25 @@ def source_and_pool(
                 f"{scores}: its classes are not the profile's, in this order: "
                 f"{', '.join(source.classes[:10])}; reorder the columns"
             )
-        return source, Pool(held.scores, labels, source.classes)
+        return source, Pool(matrix, labels, source.classes)
     half = np.zeros(len(labels), bool)
     half[np.random.default_rng(seed).permutation(len(labels))[: len(labels) // 2]] = True
-    source = fit_profile(held.scores[half], labels[half], held.classes)
-    return source, Pool(held.scores[~half], labels[~half], source.classes)
+    source = fit_profile(matrix[half], labels[half], held.classes)
+    return source, Pool(matrix[~half], labels[~half], source.classes)
+
+
+def _matrix(held: files.Table, path: Path) -> Scores:
+    """The scores as an array; those of JSON lines are lists, or objects by class."""
+    if isinstance(held.scores, np.ndarray):
+        return held.scores
+    names = held.classes or ()
+    try:
+        rows = [[row[j] for j in names] if isinstance(row, dict) else row for row in held.scores]
+        return np.array(rows, np.float64)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: every line needs a score for each class, to draw events from: {error}"
+        ) from error
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -296,89 +318,3 @@ def _opened(path: Path) -> BinaryIO:
         return path.open("wb")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-class View:
-    """A bar, and a table of the true mix against the estimates."""
-
-    def __init__(self, profile: SourceProfile, events: int) -> None:
-        self._profile = profile
-        self._newest: dict[str, Point] = {}
-        self._begun = time.perf_counter()
-        self._done = 0
-        self._bar = Progress(
-            TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-            console=people, auto_refresh=False,
-        )  # fmt: skip
-        self._task = self._bar.add_task("", total=events)
-
-    @property
-    def rate(self) -> float:
-        """Events a second."""
-        return self._done / max(time.perf_counter() - self._begun, 1e-9)
-
-    def note(self, name: str, point: Point) -> None:
-        """Remember a monitor's newest update."""
-        self._newest[name] = point
-
-    def advance(self, done: int, _: int) -> None:
-        """Move the bar."""
-        self._done = done
-        self._bar.update(self._task, completed=done)
-
-    def __rich__(self) -> Group:
-        return Group(self._bar, self._table())
-
-    def _table(self) -> Table:
-        newest = dict(self._newest)
-        names = list(newest)
-        table = Table(
-            title=f"{self.rate:,.0f} events a second{_alarms(newest)}", title_justify="left"
-        )
-        for name in ("class", "source", "true", *names):
-            table.add_column(escape(name), justify="left" if name == "class" else "right")
-        if not newest:
-            return table
-        source = self._profile.soft_prior
-        truth = max(newest.values(), key=lambda point: point.number).truth
-        for j in np.argsort(-np.abs(truth - source), kind="stable")[:CLASSES_SHOWN]:
-            cells = [f"{source[j]:.3f}", f"{truth[j]:.3f}"]
-            cells += [_estimate(point, int(j)) for point in newest.values()]
-            table.add_row(escape(self._profile.classes[j]), *cells)
-        return table
-
-
-def _estimate(point: Point, j: int) -> str:
-    update = point.update
-    if update.prior is None:
-        return "–"
-    if update.low is None or update.high is None:
-        return f"{update.prior[j]:.3f}"
-    return f"{update.prior[j]:.3f} ({update.low[j]:.3f} – {update.high[j]:.3f})"
-
-
-def _alarms(newest: dict[str, Point]) -> str:
-    raised = [name for name, point in newest.items() if (point.update.alarm or {}).get("raised")]
-    return f"   alarm: {', '.join(map(escape, raised))}" if raised else ""
-
-
-def summarise(result: ReplayResult, rate: float, console: Console) -> None:
-    """Print the scores, and what happened in two sentences."""
-    heading, *lines = words.figures(result)
-    kept = [
-        k
-        for k, name in enumerate(heading)
-        if k == 0 or (name in BRIEFLY and any(line[k] for line in lines))
-    ]
-    title = f"{result.n:,} events, {rate:,.0f} a second"
-    wide = sum(2 + max(len(line[k]) for line in lines) for k in kept) > console.width
-    gap = 1 if wide else 2
-    table = Table(title=title, title_justify="left", box=None, padding=(0, gap, 0, 0))
-    for k in kept:
-        name = "" if k == 0 else BRIEFLY[heading[k]]
-        table.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
-    for line in lines:
-        table.add_row(*(escape(line[k]) for k in kept))
-    console.print(table)
-    for sentence in words.of_replay(result):
-        console.print(sentence, markup=False)

@@ -4,13 +4,20 @@ import time as clock
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from stream_leip import SourceProfile
 from stream_leip_connectors.batches import Opening, Reader
-from stream_leip_connectors.commands.options import ConfigFile, check_apart, option, settings_of
+from stream_leip_connectors.commands.options import (
+    MONITOR,
+    ConfigFile,
+    check_apart,
+    option,
+    settings_of,
+    takes,
+)
 from stream_leip_connectors.config import MonitorSettings, WatchSettings, WrongUsage
 from stream_leip_connectors.console import say
 from stream_leip_connectors.detection import Asked, describe
@@ -21,18 +28,35 @@ from stream_leip_connectors.sinks import Sink
 from stream_leip_connectors.stopping import stopping
 from stream_leip_connectors.watching import Saved, Watch
 
+OPTIONS: dict[str, Any] = {
+    "profile": Annotated[Path | None, option(MonitorSettings, "profile", "--profile v7.json")],
+    **MONITOR,
+    "key": Annotated[str | None, option(WatchSettings, "key", "--key shop")],
+    "time": Annotated[str | None, option(WatchSettings, "time", "--time created_at")],
+    "scores": Annotated[str | None, option(WatchSettings, "scores", "--scores probs")],
+    "format": Annotated[
+        str | None,
+        option(
+            WatchSettings,
+            "format",
+            "cat scores.csv | stream-leip watch --format csv",
+            lambda: ["jsonl", "csv", "parquet", "npz", "float32"],
+        ),
+    ],
+    "output": Annotated[Path | None, option(WatchSettings, "output", "--output p.jsonl")],
+    "state": Annotated[Path | None, option(WatchSettings, "state", "--state watch.state")],
+    "state_every": Annotated[
+        float | None, option(WatchSettings, "state_every", "--state-every 60")
+    ],
+    "dead_letters": Annotated[
+        Path | None, option(WatchSettings, "dead_letters", "--dead-letters bad.jsonl")
+    ],
+}
 
-def _windows() -> list[tuple[str, str]]:
-    return [
-        ("adaptive", "as far back as still tells about the present"),
-        ("tumbling 1000", "one after the other, by events"),
-        ("tumbling 60s", "by event time"),
-        ("sliding 2000 every 500", "overlapping"),
-        ("fading 5000", "older events with less weight"),
-    ]
 
-
+@takes(OPTIONS)
 def watch(
+    flags: dict[str, Any],
     source: Annotated[
         Path,
         typer.Argument(
@@ -46,45 +70,10 @@ def watch(
             "--follow",
             "-f",
             metavar="",
-            help="Wait for more when the file ends, as for a log that grows, until Ctrl-C.",
+            help="Wait for more when the file ends, as for a log that grows, until Ctrl-C. "
+            "Example: stream-leip watch log.jsonl --follow",
         ),
     ] = False,
-    profile: Annotated[Path | None, option(MonitorSettings, "profile", "--profile v7.json")] = None,
-    window: Annotated[
-        str | None,
-        option(MonitorSettings, "window", "--window 'sliding 10m every 1m'", _windows),
-    ] = None,
-    estimator: Annotated[
-        str | None,
-        option(MonitorSettings, "estimator", "--estimator EM", lambda: ["auto", "LEIP", "EM"]),
-    ] = None,
-    level: Annotated[float | None, option(MonitorSettings, "level", "--level 0.99")] = None,
-    alarm: Annotated[str | None, option(MonitorSettings, "alarm", "--alarm 0.01")] = None,
-    key: Annotated[str | None, option(WatchSettings, "key", "--key shop")] = None,
-    time: Annotated[str | None, option(WatchSettings, "time", "--time created_at")] = None,
-    scores: Annotated[str | None, option(WatchSettings, "scores", "--scores probs")] = None,
-    format: Annotated[
-        str | None,
-        option(
-            WatchSettings,
-            "format",
-            "cat scores.csv | stream-leip watch --format csv",
-            lambda: ["jsonl", "csv", "parquet", "npz", "float32"],
-        ),
-    ] = None,
-    output: Annotated[Path | None, option(WatchSettings, "output", "--output p.jsonl")] = None,
-    state: Annotated[Path | None, option(WatchSettings, "state", "--state watch.state")] = None,
-    state_every: Annotated[
-        float | None, option(WatchSettings, "state_every", "--state-every 60")
-    ] = None,
-    dead_letters: Annotated[
-        Path | None, option(WatchSettings, "dead_letters", "--dead-letters bad.jsonl")
-    ] = None,
-    max_rows: Annotated[
-        int | None, option(MonitorSettings, "max_rows", "--max-rows 100000")
-    ] = None,
-    top_k: Annotated[int | None, option(MonitorSettings, "top_k", "--top-k 20")] = None,
-    max_keys: Annotated[int | None, option(MonitorSettings, "max_keys", "--max-keys 10000")] = None,
     config: ConfigFile = None,
 ) -> None:
     """Watch a stream of predictions: an update, as a line of JSON, whenever a window ends.
@@ -95,7 +84,6 @@ def watch(
 
     Example: stream-leip watch demo/predictions.jsonl --window "tumbling 2000"
     """
-    flags = dict(locals())
     taken = load(MonitorSettings, settings_of(MonitorSettings, flags), config).values
     io = load(WatchSettings, settings_of(WatchSettings, flags), config).values
     if source == STDIN and follow:

@@ -56,7 +56,7 @@ def figures(result: ReplayResult) -> tuple[tuple[str, ...], ...]:
         errors, alarms = track.errors, track.alarms
         found = [] if alarms is None else [d for d in alarms.delays if d is not None]
         missed = 0 if alarms is None else len(alarms.delays) - len(found)
-        after = f"{np.median(found):,.0f}" if found else "" if alarms is None else "–"
+        after = _delays(found) if found else "" if alarms is None else "–"
         lines.append(
             (
                 name,
@@ -80,14 +80,17 @@ def cards(result: ReplayResult) -> tuple[tuple[str, str], ...]:
     before, after = result.unadapted.accuracy, track.adapted.accuracy
     found = [
         (f"{track.errors.standing:.3f}", f"mean error of {name}, total variation"),
-        (f"{percent(before)} → {percent(after)}", f"accuracy, adapted by {name}"),
+        (
+            f"{percent(before)} → {percent(after)}".replace(" %", "\N{NO-BREAK SPACE}%"),
+            f"accuracy, adapted by {name}",
+        ),
     ]
     for other, each in result.tracks.items():
         if each.errors.coverage is not None:
             found.append((percent(each.errors.coverage), f"of {other}'s intervals hold the truth"))
         delays = [] if each.alarms is None else [d for d in each.alarms.delays if d is not None]
         if delays:
-            found.append((f"{np.median(delays):,.0f}", f"events until {other}'s alarm, median"))
+            found.append((_delays(delays), f"events from a change to {other}'s alarm"))
     return tuple(found[:4])
 
 
@@ -164,6 +167,13 @@ def _alarm(track: Track, changes: Sequence[int]) -> str:
     if not alarms.raised:
         return ", and never raised its alarm"
     return f", and raised its alarm {_times(len(alarms.raised))}"
+
+
+def _delays(events: Sequence[int]) -> str:
+    """One by one if they are few: the median of 50 and 2,500 would be neither."""
+    if len(events) <= 2:
+        return " and ".join(f"{each:,}" for each in events)
+    return f"median {np.median(events):,.0f}"
 
 
 def _times(count: int) -> str:
