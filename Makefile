@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format docs lock bench clean
+.PHONY: help demo test test-slow lint format docs lock spark bench clean
 
 ARGS ?=
 # The first of these that is new enough; empty when there is none.
@@ -47,8 +47,16 @@ docs: $(VENV_READY) ## build the documentation into site/
 lock: $(UV_READY) ## rewrite requirements.lock after a change of pyproject.toml
 	@$(UV) pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 		--all-extras --group dev --group bench --group docs --no-emit-index-url \
+		--no-emit-package pyspark --no-emit-package py4j \
 		--custom-compile-command "make lock" --quiet --output-file requirements.lock $(ARGS)
-	@echo "requirements.lock written"
+	@sed -n 's/^spark = \["\(pyspark[^"]*\)".*/\1/p' pyproject.toml | $(UV) pip compile - --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+		--custom-compile-command "make lock" --quiet --output-file requirements-spark.lock $(ARGS)
+	@echo "requirements.lock and requirements-spark.lock written"
+
+# Apart from the others: it is an archive of 400 MB, and most people want to see a demo first.
+spark: $(VENV_READY) ## add pyspark to .venv, for the tests that need it (and Java 17 or 21)
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r requirements-spark.lock
 
 bench: ## say how to run the benchmarks
 	@echo "Benchmarks are scripts in benchmarks/, each with its command in its docstring."

@@ -317,6 +317,13 @@ class Monitor:
         found = {"window": self._state.oldest}
         return found if self._tracker is None else found | {"tracker": self._tracker.oldest}
 
+    def trim(self) -> None:
+        """Let go of rows that no window to come needs, so that a snapshot is small.
+
+        Updates to come are the same; only `estimate` no longer sees the window that ended.
+        """
+        self._state.trim()
+
     def snapshot(self, *, rows: bool = True) -> bytes:
         """All of the monitor's settings and state in bytes; the profile only by its fingerprint.
 

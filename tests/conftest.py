@@ -42,7 +42,7 @@ NEEDS = {
     ),
     "spark": Need(
         lambda: importable("pyspark") and shutil.which("java") is not None,
-        "install pyspark, and put java on the PATH",
+        "run 'make spark', and put java 17 or 21 on the PATH",
     ),
 }
 

@@ -46,6 +46,11 @@ def river() -> Any:
     return _need("river", "river", "River pipelines")
 
 
+def pyspark() -> Any:
+    """pyspark, of the extra `spark`."""
+    return _need("pyspark", "spark", "Spark queries")
+
+
 def bokeh() -> Any:
     """bokeh, of the extra `dashboard`."""
     return _need("bokeh", "dashboard", "Dashboards")

@@ -133,6 +133,9 @@ class AdaptiveState:
         """Event time ends no window here."""
         return iter(())
 
+    def trim(self) -> None:
+        """Memory adapts: there are no rows that it surely does not need."""
+
     def now(self) -> Scope:
         """What is in scope at this moment, the open pane included."""
         return self._scope(0)

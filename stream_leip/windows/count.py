@@ -86,6 +86,11 @@ class CountState:
         """Event time ends no window here."""
         return iter(())
 
+    def trim(self) -> None:
+        """Let go of rows that no window to come needs."""
+        if not self._open.seen:
+            self._begin()
+
     def now(self) -> Scope:
         """What is in scope at this moment, the open pane included."""
         if not self._open.n:

@@ -105,6 +105,9 @@ class WindowState(Protocol):
     def now(self) -> Scope:
         """What is in scope at this moment, open panes included."""
 
+    def trim(self) -> None:
+        """Let go of rows that no window to come needs."""
+
     @property
     def oldest(self) -> int | None:
         """No row has a lower event number; None if there are none."""

@@ -149,6 +149,16 @@ class TimeState:
             self._latest = tick
             yield from self._seal((tick - self._lateness) // self._every, 0)
 
+    @property
+    def every(self) -> float:
+        """The length of a pane in seconds."""
+        return self._every / _TICKS
+
+    def trim(self) -> None:
+        """Let go of rows that no window to come needs."""
+        if self._edge is not None:
+            self._begin(self._edge)
+
     def _begin(self, number: int) -> None:
         """With an event after the last window, the oldest pane leaves the scope."""
         self._retention.advance(number + 1)

@@ -1,0 +1,29 @@
+"""Spark on this machine, as small as it gets."""
+
+from pathlib import Path
+from typing import Any
+
+
+def start(folder: Path, **more: str) -> Any:
+    """A session on two cores, with all its files in a folder."""
+    from pyspark.sql import SparkSession
+    from stream_leip_connectors.spark import SETTINGS
+
+    settings = {
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "America/New_York",  # none of ours hangs on it
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.log.level": "ERROR",
+        **SETTINGS,
+        **more,
+    }
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
