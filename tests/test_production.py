@@ -53,7 +53,9 @@ def test_the_container_file() -> None:
 def test_the_compose_file_is_one_by_its_specification() -> None:
     lint = Path(sys.executable).with_name("check-jsonschema")
     schema = ["--builtin-schema", "vendor.compose-spec"]
-    done = subprocess.run([lint, *schema, DEPLOY / "compose.yaml"], capture_output=True, check=False)
+    done = subprocess.run(
+        [lint, *schema, DEPLOY / "compose.yaml"], capture_output=True, check=False
+    )
     assert done.returncode == 0, done.stdout.decode()
 
 
