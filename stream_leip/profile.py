@@ -16,6 +16,7 @@ from stream_leip.errors import InputError, ProfileError
 from stream_leip.evidence import truncate
 from stream_leip.profile_json import Packed
 from stream_leip.validation import Evidence, Validation
+from stream_leip.whole_file import write_whole
 
 SourcePrior = Literal["soft", "hard"]
 
@@ -183,13 +184,9 @@ class SourceProfile:
             If the file cannot be written; one that was there stays as it was.
         """
         data = self.to_json()
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
         try:
-            partial.write_bytes(data)
-            partial.replace(target)
+            write_whole(Path(path), data)
         except OSError as error:
-            partial.unlink(missing_ok=True)
             raise ProfileError(
                 f"{path}: cannot be written: {error.strerror or error}; choose another place"
             ) from error
@@ -205,6 +202,11 @@ class SourceProfile:
         """
         try:
             data = Path(path).read_bytes()
+        except FileNotFoundError:
+            raise ProfileError(
+                f"{path}: no such file; make a profile with 'stream-leip fit' or fit_profile, or "
+                "name another"
+            ) from None
         except OSError as error:
             raise ProfileError(f"{path}: cannot be read: {error.strerror or error}") from error
         return cls.from_json(data, str(path))

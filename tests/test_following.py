@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from stream_leip_connectors.sources import FileSource
 
 from tests.test_watch import write
 from tests.watches import EVENTS, LOGITS, fitted, start, wait_for_lines, wait_for_state
@@ -56,6 +57,20 @@ def test_a_rotated_log_is_followed(folder: Path) -> None:
     _, says = process.communicate(timeout=60)
     assert process.returncode == 0
     assert b"2,600 events, 5 updates, 1 bad" in says
+
+
+def test_a_log_that_is_emptied_and_gone_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(b"one\n")
+    source = FileSource(path, follow=True)
+    assert source.read() == b"one\n"
+    path.write_bytes(b"")
+    path.unlink()
+    assert source.read() == b""
+    path.write_bytes(b"two\n")
+    assert source.read() == b""  # opened anew
+    assert source.read() == b"two\n"
+    source.close()
 
 
 def test_a_log_emptied_in_the_middle_of_its_first_line(folder: Path) -> None:

@@ -147,7 +147,7 @@ def test_a_changed_byte_is_refused_or_harmless(
 
 
 def test_a_missing_file_and_an_unwritable_one(fitted: SourceProfile, tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match=r"none\.json: cannot be read: No such file"):
+    with pytest.raises(ProfileError, match=r"none\.json: no such file; make a profile"):
         SourceProfile.load(tmp_path / "none.json")
     with pytest.raises(ProfileError, match="cannot be written"):
         fitted.save(tmp_path / "no folder" / "p.json")

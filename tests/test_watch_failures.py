@@ -148,6 +148,28 @@ def test_a_state_in_no_folder_leaves_outputs_alone(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["watch", "p.jsonl", "--state", "device"],
+        ["fit", "labelled.csv", "--output", "device"],
+        ["report", "updates.jsonl", "--output", "device"],
+    ],
+)
+def test_a_device_is_never_replaced(folder: Path, arguments: list[str]) -> None:
+    (folder / "device").symlink_to("/dev/full")
+    write(folder / "p.jsonl", EVENTS)
+    rows = [f"{','.join(map(str, row))},{i % 10}" for i, row in enumerate(LOGITS[:400].tolist())]
+    heading = ",".join([*map(str, range(10)), "label"])
+    (folder / "labelled.csv").write_text("\n".join([heading, *rows]))
+    run("watch", "p.jsonl", "--output", "updates.jsonl", *WINDOWS["count"], cwd=folder)
+    done = run(*arguments, cwd=folder)
+    assert done.returncode in (1, 2)
+    assert "device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (folder / "device").is_symlink()
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["watch", "p.jsonl", "--output", "./p.jsonl"], "--output: p.jsonl is the input already"),

@@ -4,11 +4,12 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from stream_leip import SnapshotError, StreamLeipError
+from stream_leip.whole_file import write_whole
 
 Mark: TypeAlias = dict[str, Any]
 
@@ -91,18 +92,11 @@ class Sink:
             ) from error
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file by another of these bytes, or leave it as it was."""
-    partial = path.with_name(path.name + ".partial")
+def write_state(path: Path, data: bytes) -> None:
+    """Replace a state by another, or leave it as it was."""
     try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        write_whole(path, data)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
         kept = "; the previous one is kept" if path.exists() else ""
         raise OutputError(
             f"{path}: cannot be written: {error.strerror or error}{kept}. Make room, or choose "

@@ -143,9 +143,13 @@ class FileSource:
 
     def _begin_anew(self) -> bytes:
         """Open the file by its name again; what was left of the old one is its last line."""
+        try:
+            file = self._path.open("rb", buffering=0)
+        except FileNotFoundError:
+            return b""  # emptied, and gone since: it is looked for again
         rest = self._pending
         self._file.close()
-        self._file = self._path.open("rb", buffering=0)
+        self._file = file
         self.position, self._pending, self._last = 0, b"", b""
         self.rotated = True
         return rest

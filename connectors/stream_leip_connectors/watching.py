@@ -19,7 +19,7 @@ from stream_leip import (
 from stream_leip_connectors.batches import Batch, Reader
 from stream_leip_connectors.config import MonitorSettings, WrongUsage
 from stream_leip_connectors.events import Bad, DeadLetter, Events, Fields, encode_update
-from stream_leip_connectors.sinks import OutputError, Sink, write_atomically
+from stream_leip_connectors.sinks import OutputError, Sink, write_state
 from stream_leip_connectors.window_text import parse_window
 
 VERSION = 1
@@ -48,6 +48,8 @@ class Saved:
     @classmethod
     def load(cls, path: Path, profile: SourceProfile, settings: MonitorSettings) -> "Saved":
         """Read a state; one that does not exist yet is empty, one of other settings refused."""
+        if path.exists() and not path.is_file():
+            raise WrongUsage(f"--state: {path} is no file; name one, or leave it out")
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -151,7 +153,7 @@ class Watch:
             "keyed": isinstance(monitor, KeyedMonitor),
             "monitor": None if monitor is None else monitor.snapshot(),
         }
-        write_atomically(self._saved.path, binary.encode("watch", VERSION, fields, {}))
+        write_state(self._saved.path, binary.encode("watch", VERSION, fields, {}))
 
     @property
     def keys(self) -> int | None:

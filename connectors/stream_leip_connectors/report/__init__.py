@@ -4,6 +4,7 @@ from importlib import import_module
 from pathlib import Path
 
 from stream_leip import InputError, StreamLeipError
+from stream_leip.whole_file import write_whole
 from stream_leip_connectors.figures.history import History, Lane
 from stream_leip_connectors.report.gathering import from_result, read_updates
 
@@ -27,10 +28,7 @@ def write_report(history: History, path: Path) -> None:
             "report: Bokeh is not installed; pip install 'stream-leip[report]'"
         ) from error
     text = import_module("stream_leip_connectors.report.page").render(history)
-    partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text.encode())
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
