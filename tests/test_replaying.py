@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -9,11 +10,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 from stream_leip_connectors.commands.replay import SCHEDULES
-from stream_leip_connectors.commands.replay_view import View
+from stream_leip_connectors.commands.replay_view import View, summarise
 from stream_leip_connectors.files import example
 from stream_leip_connectors.mixes import read_mixes
 
 from stream_leip import InputError
+from stream_leip.replay import Alarms
 from tests.commands import run
 from tests.reports import simulate
 from tests.strategies import make_profile
@@ -143,6 +145,20 @@ def test_the_live_table_keeps_a_class_on_one_line(width: int) -> None:
     assert all(len(line) <= width for line in drawn)
 
 
+@pytest.mark.parametrize("delays", [(50, 2550), (100, 150, 12550, None)])
+def test_the_summary_cuts_no_figure_short(delays: tuple[int | None, ...]) -> None:
+    result = simulate(10)
+    alarms = Alarms(raised=(50,), warned=(), false=0, delays=delays)
+    track = replace(result.tracks["dressed"], alarms=alarms)
+    result = replace(result, tracks={"adaptive": track, "tumbling LEIP": track})
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    summarise(result, 10_000.0, console)
+    assert isinstance(console.file, io.StringIO)
+    drawn = console.file.getvalue()
+    assert "…" not in drawn
+    assert all(name in drawn.splitlines()[1] for name in ("error", "held", "accuracy", "log loss"))
+
+
 def test_a_table_of_mixes(folder: Path) -> None:
     names = [str(j) for j in range(10)]
     lines = ["time," + ",".join(reversed(names))]
@@ -186,7 +202,7 @@ def test_bad_tables_are_refused(tmp_path: Path, text: str, says: str) -> None:
         (["replay", "none.npz"], "none.npz: no such file"),
         (["replay", "unlabelled.npz"], "no labels; add an array 'labels'"),
         (["replay", "odd.csv", "--profile", "profile.json"], "its classes are not the profile's"),
-        (["replay", "--profile", "none.json"], "none.json: cannot be read"),
+        (["replay", "--profile", "none.json"], "none.json: no such file"),
         (["report", "none.jsonl"], "none.jsonl: cannot be read"),
         (["report", "unlabelled.npz"], "no update with a prior"),
     ],

@@ -107,12 +107,14 @@ def summarise(result: ReplayResult, rate: float, console: Console) -> None:
         if k == 0 or (name in BRIEFLY and any(line[k] for line in lines))
     ]
     title = f"{result.n:,} events, {rate:,.0f} a second"
-    wide = sum(2 + max(len(line[k]) for line in lines) for k in kept) > console.width
-    gap = 1 if wide else 2
+    names = {k: "" if k == 0 else BRIEFLY[heading[k]] for k in kept}
+    widths = [max(len(name), *(len(line[k]) for line in lines)) for k, name in names.items()]
+    gap = 1 if sum(widths) + 2 * len(widths) > console.width else 2
     table = Table(title=title, title_justify="left", box=None, padding=(0, gap, 0, 0))
-    for k in kept:
-        name = "" if k == 0 else BRIEFLY[heading[k]]
-        table.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
+    for k, name in names.items():
+        # On a narrow terminal delays fold, and figures stay whole.
+        fixed = name != "alarm"
+        table.add_column(name, justify="left" if k == 0 else "right", no_wrap=fixed)
     for line in lines:
         table.add_row(*(escape(line[k]) for k in kept))
     console.print(table)
