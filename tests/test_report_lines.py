@@ -44,6 +44,16 @@ def test_a_file_says_what_the_result_says(five: ReplayResult, tmp_path: Path) ->
     assert error.mean() == pytest.approx(five.tracks["<b>plain</b>"].errors.total_variation)
 
 
+def test_one_stream_needs_no_name(five: ReplayResult, tmp_path: Path) -> None:
+    file = tmp_path / "updates.jsonl"
+    mine = [each for each in five.records() if each["monitor"] == "dressed"]
+    file.write_bytes(b"\n".join(msgspec.json.encode(each | {"monitor": None}) for each in mine))
+    moved, alarmed = read_updates(file).sentences
+    assert re.match(rf"{len(mine)} updates: class “.*” moved most, between [\d.]+ % and", moved)
+    assert re.fullmatch(r"The alarm was raised (once|twice|\d+ times)\.", alarmed)
+    assert "Solid: estimated; shaded" in written(read_updates(file), tmp_path).read_text("utf-8")
+
+
 def test_bad_lines_are_counted_and_named(five: ReplayResult, tmp_path: Path) -> None:
     good = lines_of(five)
     odd = [

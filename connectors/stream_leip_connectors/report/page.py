@@ -25,8 +25,8 @@ PANELS = 12
 _ABOUT = {
     "mix": (
         "Class mix",
-        "The classes that moved most. Solid: estimated by {first}; shaded: its interval, if it has "
-        "one; dotted: in the source, dashed: true, if known. Click a name to hide it.",
+        "The classes that moved most. Solid: estimated{by}; shaded: its interval, if it has one; "
+        "dotted: in the source, dashed: true, if known. Click a name to hide it.",
     ),
     "error": ("Error over time", "Distance of the estimate that stood from the true mix."),
     "accuracy": ("Accuracy before and after", "Share of events whose class was predicted."),
@@ -123,8 +123,8 @@ def _cards(history: History) -> str:
 
 def _section(name: str, box: str, history: History) -> str:
     heading, about = _ABOUT[name]
-    first = history.lanes[0].name if history.lanes else "nobody"
-    words_about = _text(about.format(first=first))
+    by = f" by {history.lanes[0].name}" if len(history.lanes) > 1 else ""
+    words_about = _text(about.format(by=by))
     return (
         f'<section id="{name}"><h2>{heading}</h2><p class="about">{words_about}</p>{box}</section>'
     )
@@ -197,8 +197,8 @@ def _table(lines: tuple[tuple[str, ...], ...], name: str) -> str:
         "<tr>" + "".join(f"<td>{_text(line[k])}</td>" for k in kept) + "</tr>" for line in lines[1:]
     )
     return (
-        f'<div class="wide"><table id="{name}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<div class="wide" role="region" aria-label="{name}" tabindex="0"><table id="{name}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 

@@ -107,15 +107,15 @@ def of_updates(classes: tuple[str, ...], lanes: Sequence[Lane], streams: int) ->
     total = sum(lane.updates for lane in lanes)
     first = lanes[0]
     j = int(np.argmax(np.ptp(first.prior, axis=0)))
-    many = f" of {streams} streams" if streams > 1 else ""
+    of = f" of {streams} streams: in {first.name}," if streams > 1 else ":"
     said = [
-        f"{total:,} updates{many}. In {first.name}, {quoted(classes[j])} moved most, between "
+        f"{total:,} updates{of} {quoted(classes[j])} moved most, between "
         f"{percent(first.prior[:, j].min())} and {percent(first.prior[:, j].max())}, and is at "
         f"{percent(first.prior[-1, j])} now."
     ]
     alarms = sum(len(lane.raised) for lane in lanes)
     if any(lane.alarm is not None for lane in lanes):
-        said.append(f"The alarm was {_times(alarms)} raised.")
+        said.append(f"The alarm was {f'raised {_times(alarms)}' if alarms else 'never raised'}.")
     return tuple(said)
 
 
@@ -177,7 +177,7 @@ def _delays(events: Sequence[int]) -> str:
 
 
 def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _scores(found: Predictions) -> tuple[str, str, str]:
