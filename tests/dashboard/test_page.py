@@ -1,6 +1,7 @@
 """The dashboard of a file, in a real browser."""
 
 import csv
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,6 +140,15 @@ def test_downloads_have_what_is_shown(browser: Any, served: Served, tmp_path: Pa
         assert len(lines) == 50 * 3
         assert (lines[0]["events"], lines[-1]["events"]) == ("151000", "200000")
         assert {line["class"] for line in lines} == set(CLASSES)
+        page.page.evaluate(
+            """() => {
+                const pen = CanvasRenderingContext2D.prototype, write = pen.fillText;
+                pen.fillText = function (text, ...where) {
+                    (window.written ??= []).push(text);
+                    return write.call(this, text, ...where);
+                };
+            }"""
+        )
         with page.page.expect_download() as caught:
             page.page.locator("#png").click()
         caught.value.save_as(tmp_path / "d.png")
@@ -146,6 +156,9 @@ def test_downloads_have_what_is_shown(browser: Any, served: Served, tmp_path: Pa
         assert picture[:8] == b"\x89PNG\r\n\x1a\n"
         assert int.from_bytes(picture[20:24], "big") > 1000  # all four figures, one below another
         assert len(picture) > 20_000
+        shares = rf"({'|'.join(map(re.escape, CLASSES))}): [\d.]+ %"
+        heading = re.compile(rf".+: {shares}, {shares}, {shares}")
+        assert any(map(heading.fullmatch, page.page.evaluate("window.written")))
 
 
 def test_a_range_is_chosen_drawn_and_reset(browser: Any, served: Served) -> None:

@@ -155,7 +155,7 @@
     pen.fillRect(0, 0, sheet.width, sheet.height);
     pen.fillStyle = colour("--ink");
     pen.font = "24px system-ui, sans-serif";
-    pen.fillText(told ? `${told.name}: ${told.mix}` : "", 12, 38, wide - 24);
+    pen.fillText(told ? `${told.name}: ${told.mix.join(", ")}` : "", 12, 38, wide - 24);
     let y = head;
     for (const layer of layers) { pen.drawImage(layer, 0, y); y += layer.height; }
     save(`${stem()}.png`, await new Promise((done) => sheet.toBlob(done, "image/png")));
