@@ -266,6 +266,7 @@ def test_help_reads_well_on_a_narrow_terminal(
     text = run(*verb, "--help", cwd=tmp_path).stdout
     assert "Example: " in text
     assert "[default: (" not in text
+    assert re.findall(r"[a-zA-Z0-9]… *│", text) == []  # words too long for their column
     above = text.partition("╭")[0].split(" Usage: ")[1]
     paragraphs = [each.splitlines() for each in re.split(r"\n\s*\n", above.strip())]
     for lines in paragraphs[1:]:

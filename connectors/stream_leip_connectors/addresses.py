@@ -34,7 +34,7 @@ class Address(BaseModel):
     token: SecretStr | None = Field(
         default=None,
         description="What people must know to see the page, 16 characters or more; better in "
-        "the variable, since others on this machine can see what is typed.",
+        "STREAM_LEIP_DASHBOARD_TOKEN, since others on this machine can see what is typed.",
     )
     origin: str | None = Field(
         default=None,

@@ -76,10 +76,7 @@ def dashboard(
     ] = None,
     port: Annotated[int | None, option(DashboardSettings, "port", "--port 8080")] = None,
     token: Annotated[
-        str | None,
-        option(
-            DashboardSettings, "token", "export STREAM_LEIP_DASHBOARD_TOKEN=correct-horse-battery"
-        ),
+        str | None, option(DashboardSettings, "token", "--token correct-horse-battery")
     ] = None,
     origin: Annotated[
         str | None, option(DashboardSettings, "origin", "--origin dash.example.com")

@@ -44,7 +44,7 @@ def run(
     SIGTERM and Ctrl-C finish the batch, commit, leave the group and exit with 0; whoever takes over
     goes on from there.
 
-    Example: stream-leip kafka run --profile p.json --input predictions --create-topics
+    Example: stream-leip kafka run --input predictions --create-topics
     """
     flags |= _profiles(flags["profile"])
     taken = load(MonitorSettings, settings_of(MonitorSettings, flags), config).values

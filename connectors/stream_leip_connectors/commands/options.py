@@ -4,7 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
@@ -37,6 +37,8 @@ def option(
     """The option of a setting; the default that it shows is the setting's."""
     default = section.model_fields[name].default
     parts = [section.help(name)]
+    if choices := _choices(section.model_fields[name].annotation):
+        parts.append(f"One of {', '.join(choices)}.")
     if default is not None and not isinstance(default, bool):
         parts.append(
             f"Default: {default:g}." if isinstance(default, float) else f"Default: {default}."
@@ -50,6 +52,14 @@ def option(
         autocompletion=complete,
         metavar="" if isinstance(default, bool) else None,
     )
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    """What a setting may be, where that is one of a few words."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    parts = [each for each in get_args(kind) if each is not type(None)]
+    return _choices(parts[0]) if len(parts) == 1 else ()
 
 
 def _windows() -> list[tuple[str, str]]:
