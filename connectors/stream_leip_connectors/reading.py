@@ -36,7 +36,7 @@ def open_reader(opening: Opening) -> Reader:
     """The reader of a file or of stdin."""
     path = opening.path
     if path != STDIN and not path.is_file() and not path.is_fifo():
-        raise InputError(f"{path}: no such file")
+        raise InputError(f"{path}: {'a folder, not a file' if path.is_dir() else 'no such file'}")
     piped = path == STDIN or path.is_fifo()
     known = opening.format or ("jsonl" if piped else FORMATS.get(path.suffix.lower()))
     if known is None:

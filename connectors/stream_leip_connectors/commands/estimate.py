@@ -92,8 +92,10 @@ def estimate(
     matrix, bad = read_scores(scores, source, field)
     if bad and not skip_bad:
         _, reason = bad[0]
-        more = f" (the first of {len(bad)} bad ones)" if len(bad) > 1 else ""
-        raise InputError(f"{scores}: {reason}{more}; --skip-bad leaves it out")
+        more, them = "", "it"
+        if len(bad) > 1:
+            more, them = f" (the first of {len(bad)} bad ones)", "them"
+        raise InputError(f"{scores}: {reason}{more}; --skip-bad leaves {them} out")
     if not len(matrix):
         raise InputError(f"{scores}: no good row in it")
     rows = source.rows(matrix)
@@ -110,7 +112,7 @@ def estimate(
         reason = f"auto takes {details['estimator']}: {details['reason']}"
         out.print(reason, markup=False, soft_wrap=True)
     if bad:
-        say(f"{len(bad)} bad rows left out; {bad[0][1]}")
+        say(f"{len(bad)} bad row{'s' if len(bad) > 1 else ''} left out; {bad[0][1]}")
         raise typer.Exit(1)
 
 
