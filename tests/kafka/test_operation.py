@@ -291,7 +291,10 @@ def test_a_signal_ends_it_in_order(
 
 @pytest.mark.slow
 def test_the_broker_goes_and_comes_back(
-    broker: LocalBroker, caplog: pytest.LogCaptureFixture
+    broker: LocalBroker,
+    caplog: pytest.LogCaptureFixture,
+    client: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from benchmarks.chaos_worker import create
 
@@ -301,9 +304,14 @@ def test_the_broker_goes_and_comes_back(
     monitor = KafkaMonitor(PROFILE, given, WINDOW)
     with caplog.at_level("WARNING", "stream_leip.kafka"), Running(monitor) as one:
         one.until(all_taken(monitor, 1))
+        monkeypatch.setattr(working, "_SILENCE", 1.0)
         broker.kill()
-        time.sleep(4.0)
+        # All was committed, and nothing comes: it finds out by itself.
+        one.until(lambda: "Kafka is away" in caplog.text)
+        assert monitor.worker is not None
+        assert monitor.worker.waiting_for() == "waiting for Kafka"
         broker.start()
+        one.until(lambda: "Kafka is back after" in caplog.text)
         feed(broker.bootstrap, "t", seed=1)
         one.until(lambda: monitor.total.events >= 4000, 60.0)
     check(broker.bootstrap, "t")

@@ -122,6 +122,7 @@ class Operation:
             worker.commit_seconds,
             worker.restores,
             worker.restore_seconds,
+            ready=self.waiting_for() is None,
         )
 
     def _of(self, task: Working, lag: int | None) -> PartitionReading:
