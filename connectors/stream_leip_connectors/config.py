@@ -188,8 +188,8 @@ class KafkaSettings(Section, Security):
     )
     client: ClientName = Field(
         default="kafka-python",
-        description="What speaks to the brokers: 'confluent' is faster, and needs the extra of "
-        "that name. The same for the whole group.",
+        description="What speaks to the brokers: 'confluent' is librdkafka, and needs the extra "
+        "of that name. The same for the whole group.",
     )
     delivery: Literal["exactly-once", "at-least-once"] = Field(
         default="exactly-once",
