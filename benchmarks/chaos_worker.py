@@ -148,17 +148,19 @@ def wait_until_written(bootstrap: str, topic: str, number: int, seconds: float =
 
 
 def wait_until_read(bootstrap: str, topic: str, group: str, seconds: float = 40.0) -> None:
-    """Until the group has committed all there is."""
+    """Until the group has committed all; TimeoutError if it gets no further for so long."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False)
     partitions = [TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic)]
     ends = consumer.end_offsets(partitions)
-    until = time.monotonic() + seconds
+    until, least = time.monotonic() + seconds, sum(ends.values())
     while True:
         committed = {each: consumer.committed(each) or 0 for each in partitions}
         behind = {each.partition: ends[each] - committed[each] for each in partitions}
         if not any(behind.values()):
             break
+        if sum(behind.values()) < least:
+            least, until = sum(behind.values()), time.monotonic() + seconds
         if time.monotonic() > until:
-            raise TimeoutError(f"after {seconds:g} s partitions are behind by {behind}")
+            raise TimeoutError(f"for {seconds:g} s partitions have been behind by {behind}")
         time.sleep(0.2)
     consumer.close()

@@ -5,6 +5,7 @@ of benchmarks.kafka; the broker shares the cores, so ratios within one run are w
 bare loop is kafka-python's own poll, record by record, and decodes only.
 """
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -12,18 +13,54 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from stream_leip_connectors.kafka import LocalBroker
+from stream_leip_connectors.kafka.clients import make_client
+from stream_leip_connectors.kafka.connection import Connection
+from stream_leip_connectors.security import ClientName
 
-from benchmarks.kafka import EVENTS, KEYS, QUICK, Measured, bare, connector, fill, source
+from benchmarks.kafka import (
+    EVENTS,
+    KEYS,
+    PARTITIONS,
+    QUICK,
+    Measured,
+    bare,
+    connector,
+    fill,
+    source,
+)
 from benchmarks.reporting import Report, Step, context, steps
 from stream_leip import Adaptive, SourceProfile, Tumbling
 
-CLIENTS = ("kafka-python", "confluent")
+CLIENTS: tuple[ClientName, ...] = ("kafka-python", "confluent")
 REPEATS = 3
 CASES = [
     ("tumbling 1000", Tumbling(count=1000), "exactly-once"),
     ("adaptive", Adaptive(), "exactly-once"),
     ("tumbling 1000", Tumbling(count=1000), "at-least-once"),
 ]
+
+
+def alone(bootstrap: str, topic: str, client: ClientName, events: int) -> tuple[float, float]:
+    """µs of CPU an event, of the process and of its own thread, that reading into columns takes."""
+    reader = make_client(client, Connection(bootstrap)).reader()
+    reader.start(topic, dict.fromkeys(range(PARTITIONS), 0))
+    taken, cpu, own = 0, time.process_time(), time.thread_time()
+    while taken < events:
+        taken += sum(map(len, reader.poll(0.2).values()))
+    cpu, own = time.process_time() - cpu, time.thread_time() - own
+    reader.close()
+    return 1e6 * cpu / events, 1e6 * own / events
+
+
+def read_only(bootstrap: str, topic: str, events: int, report: Report, repeats: int) -> None:
+    """What the clients cost without the connector: the most that another one could save."""
+    table = report.section(
+        f"Reading into columns only, least of {repeats}", "client", "µs of CPU an event",
+        "of it in the thread that polls",
+    )  # fmt: skip
+    for client in CLIENTS:
+        cpu, own = min(alone(bootstrap, topic, client, events) for _ in range(repeats))
+        table.lines.append((client, f"{cpu:.2f}", f"{own:.2f}"))
 
 
 def compare(
@@ -68,6 +105,8 @@ def compare(
                 f"{of_bare:.2f} times",
                 of_bare >= 2.0,
             )
+    step("reading only")
+    read_only(bootstrap, topic, events, report, repeats)
 
 
 def main(
@@ -78,7 +117,7 @@ def main(
     events, repeats = (QUICK, 1) if quick else (EVENTS, REPEATS)
     report = Report()
     profile, rows = source()
-    with LocalBroker() as broker, steps(1 + repeats * (1 + len(CLIENTS) * len(CASES))) as step:
+    with LocalBroker() as broker, steps(2 + repeats * (1 + len(CLIENTS) * len(CASES))) as step:
         where = broker.bootstrap
         warm = fill(where, rows, 5000, raw=False, keys=5)
         for client in CLIENTS:

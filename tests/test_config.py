@@ -93,6 +93,34 @@ def test_a_bad_file_is_wrong_usage(empty: Path, text: str, says: str) -> None:
         _ = [load(section, {}, Path("c.toml")) for section in SECTIONS]
 
 
+@pytest.mark.parametrize("name", ["password", "key_password", "notify_url"])
+def test_a_secret_that_cannot_be_used_is_not_shown(empty: Path, name: str) -> None:
+    (empty / "c.toml").write_text(f"[kafka]\n{name} = 31415926")
+    with pytest.raises(WrongUsage, match=rf"{name}: .*valid string \(from c\.toml\)") as caught:
+        load(KafkaSettings, {}, Path("c.toml"))
+    assert "31415926" not in str(caught.value)
+
+
+def test_several_values_that_are_no_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_LEIP_KAFKA_MODELS", "v7=v7.json")
+    with pytest.raises(WrongUsage, match=r"^STREAM_LEIP_KAFKA_MODELS: it is no JSON; write"):
+        load(KafkaSettings, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"updates": "predictions"}, r"^topics: 'predictions' is named twice"),
+        ({"scope": "topic", "updates": "stream-leip-panes"}, r"^topics: 'stream-leip-panes' is"),
+        ({"notify_url": "ftp://sesame"}, r"^notify_url: it is no address .* --notify-url"),
+    ],
+)
+def test_settings_of_the_connector_that_cannot_be(given: dict[str, str], says: str) -> None:
+    with pytest.raises(WrongUsage, match=says) as caught:
+        load(KafkaSettings, given)
+    assert "sesame" not in str(caught.value)
+
+
 def test_a_bad_variable_names_itself(monkeypatch: pytest.MonkeyPatch, empty: Path) -> None:
     monkeypatch.setenv("STREAM_LEIP_MAX_ROWS", "many")
     with pytest.raises(WrongUsage, match=r"max_rows: 'many': .*\(from STREAM_LEIP_MAX_ROWS\)"):

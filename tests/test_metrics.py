@@ -69,6 +69,7 @@ def test_what_is_known_of_partitions() -> None:
     assert value(found, "commit_seconds_count") == 9
     assert value(found, "commit_seconds_sum") == pytest.approx(0.3)
     assert value(found, "restore_seconds_count") == 2
+    assert value(found, "ready") == 1
     assert ("process_resident_memory_bytes", frozenset()) in found
 
 

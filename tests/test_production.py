@@ -85,3 +85,10 @@ def test_the_systemd_unit(tmp_path: Path) -> None:
     text = unit.read_text(encoding="utf-8")
     named = ours(re.findall(r"^Environment=(\w+)=", text, re.MULTILINE))
     assert named - {"STREAM_LEIP_CONFIG"} <= VARIABLES
+    analyze = shutil.which("systemd-analyze")
+    if analyze is not None:
+        here = Path(sys.executable).with_name("stream-leip")
+        copy = tmp_path / unit.name
+        copy.write_text(text.replace("/opt/stream-leip/bin/stream-leip", str(here)))
+        done = subprocess.run([analyze, "verify", copy], capture_output=True, check=False)
+        assert done.stderr + done.stdout == b""  # what it complains of is no failure

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from stream_leip_connectors.events import DeadLetter, EventDecoder, Fields, encode_update
 
-from stream_leip import Fading, KeyedMonitor, Monitor, Sliding, Tumbling, Update
+from stream_leip import Fading, KeyedMonitor, Monitor, Sliding, Tumbling, Update, fit_profile
 from tests.strategies import make_profile
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -41,6 +41,25 @@ def test_every_update_is_as_its_schema_says() -> None:
     schema = validator("update")
     for update in updates():
         schema.validate(json.loads(encode_update(update)))
+
+
+def test_what_the_page_says_of_adapting_is_what_a_monitor_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    labels = rng.integers(3, size=600)
+    logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(600, 3)) + [0.5, 0.0, 0.0]
+    profile = fit_profile(logits, labels, calibration="BCTS")
+    profile.save(tmp_path / "profile.json")
+    monitor = Monitor(profile, Tumbling(count=300))
+    (update,) = monitor.update_many(logits[:300])
+    # As docs/wire.md has it, with what is in the files alone.
+    held = json.loads((tmp_path / "profile.json").read_text())["content"]["calibrator"]
+    told = json.loads(encode_update(update))
+    made = np.exp(np.array(held["scale"]) * logits[300:] + np.array(held["bias"]))
+    made /= made.sum(axis=1, keepdims=True)
+    source = np.array(told["prior"]) / np.array(told["weights"])
+    made *= np.array(told["adapting_prior"]) / source
+    made /= made.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(made, monitor.adapt(logits[300:]), atol=1e-6)
 
 
 def test_the_schema_has_every_field_of_an_update() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stream_leip_connectors.window_text import parse_window
+from stream_leip_connectors.window_text import parse_window, write_window
 
-from stream_leip import Fading, InputError, Sliding, Tumbling
+from stream_leip import Adaptive, Fading, InputError, Sliding, Tumbling
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,13 @@ from stream_leip import Fading, InputError, Sliding, Tumbling
 )
 def test_windows_read_as_written(text: str, window: Any) -> None:
     assert parse_window(text) == window
+    assert parse_window(write_window(window)) == window
+
+
+def test_a_window_without_a_text_is_shown_as_it_is() -> None:
+    assert write_window(Adaptive()) == "adaptive every 1000"
+    odd = Tumbling(seconds=60.0, emit_empty=True)
+    assert write_window(odd) == str(odd)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Settings, by what they are of; `loading` finds their values."""
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import (
@@ -11,6 +11,7 @@ from pydantic_settings import (
 
 from stream_leip import InputError
 from stream_leip_connectors.addresses import Address
+from stream_leip_connectors.notifying import host_of
 from stream_leip_connectors.security import ClientName, Security
 from stream_leip_connectors.window_text import parse_window
 
@@ -40,6 +41,12 @@ class Section(BaseSettings):
     def help(cls, name: str) -> str:
         """What a setting does, written once for the file, the flags and `config show`."""
         return str(cls.model_fields[name].description)
+
+    @classmethod
+    def is_secret(cls, name: str) -> bool:
+        """Whether a setting's value must never be shown."""
+        annotation = cls.model_fields[name].annotation
+        return SecretStr in (annotation, *get_args(annotation))
 
 
 class MonitorSettings(Section):
@@ -181,8 +188,8 @@ class KafkaSettings(Section, Security):
     )
     client: ClientName = Field(
         default="kafka-python",
-        description="What speaks to the brokers: 'confluent' is faster, and needs the extra of "
-        "that name. The same for the whole group.",
+        description="What speaks to the brokers: 'confluent' is librdkafka, and needs the extra "
+        "of that name. The same for the whole group.",
     )
     delivery: Literal["exactly-once", "at-least-once"] = Field(
         default="exactly-once",
@@ -297,6 +304,23 @@ class KafkaSettings(Section, Security):
         if self.models and not named:
             raise ValueError("models: which event is of which? Set model_field or model_header")
         return self
+
+    @model_validator(mode="after")
+    def _names_topics(self) -> "KafkaSettings":
+        named = [self.input, self.updates, self.changelog_topic, self.letters_topic]
+        if self.scope == "topic":
+            named.append(self.panes_topic)
+        for name in named:
+            if name is not None and named.count(name) > 1:
+                raise ValueError(f"topics: {name!r} is named twice; each needs one of its own")
+        return self
+
+    @field_validator("notify_url")
+    @classmethod
+    def _an_address(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None:
+            host_of(url.get_secret_value())
+        return url
 
     @property
     def letters_topic(self) -> str | None:

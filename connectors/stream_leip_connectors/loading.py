@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsError,
+)
 
 from stream_leip_connectors.config import SECTIONS, Section, WrongUsage
 
@@ -74,11 +79,17 @@ def load(section: type[S], flags: Mapping[str, Any], file: Path | None = None) -
         values = Sourced(**given)
     except ValidationError as error:
         failed = error
+    except SettingsError as error:  # it names the setting, and not the variable
+        name = next((each for each in section.model_fields if f'"{each}"' in str(error)), "")
+        raise WrongUsage(
+            f"{section.variable(name)}: it is no JSON; write an object, as in "
+            """'{"v7": "v7.json", "v8": "v8.json"}'"""
+        ) from error
     origins |= dict.fromkeys(held, str(path))
     origins |= {name: section.variable(name) for name in environment}
     origins |= {name: "--" + name.replace("_", "-") for name in given}
     if failed is not None:
-        raise WrongUsage(_explain(failed, origins))
+        raise WrongUsage(_explain(failed, section, origins))
     return Loaded(values, origins)
 
 
@@ -127,7 +138,7 @@ def _listed(names: Any) -> str:
     return ", ".join(sorted(names))
 
 
-def _explain(error: ValidationError, origins: dict[str, str]) -> str:
+def _explain(error: ValidationError, section: type[Section], origins: dict[str, str]) -> str:
     first = error.errors()[0]
     says = str(first["msg"]).removeprefix("Value error, ")
     if not first["loc"]:  # of settings together: their values, passwords among them, stay unsaid
@@ -136,4 +147,6 @@ def _explain(error: ValidationError, origins: dict[str, str]) -> str:
     origin = origins.get(name, "")
     if says.startswith(f"{name}: "):
         return f"{says} (from {origin})"
+    if section.is_secret(name):
+        return f"{name}: {says} (from {origin})"
     return f"{name}: {first['input']!r}: {says} (from {origin})"

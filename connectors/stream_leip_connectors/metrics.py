@@ -51,6 +51,8 @@ class Reading:
         How many there were, and how long they took together.
     restores, restore_seconds
         The same of restores.
+    ready
+        Whether it works; if not, it waits for the brokers, or for its partitions.
     """
 
     topic: str
@@ -59,6 +61,7 @@ class Reading:
     commit_seconds: float = 0.0
     restores: int = 0
     restore_seconds: float = 0.0
+    ready: bool = True
 
 
 _BY_PARTITION = {
@@ -159,6 +162,7 @@ class Metrics:
             ("restore", "Seconds that restores took.", reading.restores, reading.restore_seconds),
         ):
             yield family(f"stream_leip_{name}_seconds", text, count, seconds)
+        yield self._gauge("ready", "Whether it works, as /ready.", [], [([], reading.ready)])
         with self._lock:
             newest = dict(self._newest)
             counts = {name: len(keys) for name, keys in self._of_keys.items()}

@@ -127,11 +127,8 @@ class Notifier:
         pauses: Sequence[float] = _PAUSES,
         most_waiting: int = 1000,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError("notify_url: it is no address of the kind https://host/path")
         self._url = url
-        self._host = parts.hostname
+        self._host = host_of(url)
         self._timeout = timeout
         self._pauses = tuple(pauses)
         self._waiting: queue.Queue[bytes] = queue.Queue(most_waiting)
@@ -197,6 +194,14 @@ class Notifier:
     def _drop(self, why: str) -> None:
         self.dropped += 1
         log.warning("a notice to %s was dropped: %s", self._host, why)
+
+
+def host_of(url: str) -> str:
+    """The host that notices are posted to; InputError if there is none."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError("notify_url: it is no address of the kind https://host/path")
+    return parts.hostname
 
 
 def _notice(kind: Kind, update: Update) -> dict[str, Any]:

@@ -73,9 +73,15 @@ class Security(BaseModel):
     def _fits(self) -> "Security":
         sasl, tls = "SASL" in self.security_protocol, "SSL" in self.security_protocol
         if sasl and self.username is None:
-            raise ValueError("security_protocol: a password needs a username")
+            raise ValueError(
+                f"username: {self.security_protocol} needs one, and a password; set them, or "
+                "another security_protocol"
+            )
         if sasl and self.password is None and self.password_file is None:
-            raise ValueError("security_protocol: a password is missing; set it, or password_file")
+            raise ValueError(
+                f"password: {self.security_protocol} needs one; set it (it has no flag: use the "
+                "variable, or the file of settings), or password_file"
+            )
         if self.password is not None and self.password_file is not None:
             raise ValueError("password_file: there is a password too; set one of them")
         unused = {

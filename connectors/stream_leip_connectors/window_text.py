@@ -46,6 +46,37 @@ def parse_window(text: str) -> Window:
         raise InputError(f"window: {text!r}: {error}. Windows read like {FORMS}") from None
 
 
+def write_window(window: Window) -> str:
+    """The text that describes a window; what no text describes, as in Python.
+
+    Examples
+    --------
+    >>> from stream_leip import Tumbling
+    >>> from stream_leip_connectors.window_text import write_window
+    >>> write_window(Tumbling(seconds=60, lateness=5))
+    'tumbling 60s lateness 5s'
+    """
+    given = vars(window)
+    size = given.get("half_life", given.get("count"))
+    if size is None and given.get("seconds") is not None:
+        size = timedelta(seconds=given["seconds"])
+    every = given.get("every")
+    if every is not None and given.get("seconds") is not None:
+        every = timedelta(seconds=every)
+    parts = [type(window).__name__.lower(), _written(size)]
+    parts += ["every", _written(every)] if every is not None else []
+    late = given.get("lateness")
+    parts += ["lateness", _written(timedelta(seconds=late))] if late else []
+    text = " ".join(filter(None, parts))
+    return text if parse_window(text) == window else str(window)
+
+
+def _written(length: int | timedelta | None) -> str:
+    if length is None:
+        return ""
+    return f"{length.total_seconds():.15g}s" if isinstance(length, timedelta) else f"{length}"
+
+
 def _lengths(words: list[str]) -> _Lengths:
     parts: dict[str, list[str]] = {"size": []}
     part = "size"

@@ -107,7 +107,9 @@ def test_old_updates_are_not_used(bootstrap: str, new_topic: Any) -> None:
         LivePrior(PROFILE, bootstrap, topic, max_age=0)
 
 
-def test_what_is_no_update_of_the_profile(bootstrap: str, new_topic: Any) -> None:
+def test_what_is_no_update_of_the_profile(
+    bootstrap: str, new_topic: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = new_topic()
     good = some_updates(["a"])[0]
     said = good.to_dict()
@@ -127,6 +129,9 @@ def test_what_is_no_update_of_the_profile(bootstrap: str, new_topic: Any) -> Non
     write(bootstrap, topic, [{"value": encode_update(good)}, *({"value": each} for each in bad)])
     with LivePrior(PROFILE, bootstrap, topic) as live:
         assert live.refused == len(bad)
+        lines = [each for each in caplog.messages if "no updates of this profile" in each]
+        assert len(lines) == 1  # a topic may have thousands
+        assert "by now 1; one, at offset 1: " in lines[0]
         np.testing.assert_array_equal(live.prior("a"), good.adapting_prior)
 
 

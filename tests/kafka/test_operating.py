@@ -105,6 +105,23 @@ def test_a_notice_is_not_repeated_after_a_restart(bootstrap: str, new_topic: Any
 
 
 @pytest.mark.needs_kafka
+def test_adopting_tells_nothing_again(bootstrap: str, new_topic: Any) -> None:
+    topic = new_topic(1)
+    stream = [*events([0.5, 0.3, 0.2], 1000, 0), *events([0.05, 0.3, 0.65], 1500, 1)]
+    with receiving() as receiver:
+        given = settings(bootstrap, topic, notify_url=receiver.url)
+        for part, every in ((stream[:1200], 500), (stream[1200:], 400)):
+            write(bootstrap, topic, part)
+            monitor = KafkaMonitor(PROFILE, given, Adaptive(every=every), adopt=True)
+            with Running(monitor) as running:
+                running.until(lambda: monitor.total.events >= len(part))  # noqa: B023
+        # The last update of the first says "raised" once more.
+        bodies = receiver.bodies
+        assert "raised" in [body["kind"] for body in bodies]
+        assert len({body["id"] for body in bodies}) == len(bodies)
+
+
+@pytest.mark.needs_kafka
 def test_the_connector_with_a_password_and_tls(secured: Secured, new_topic: Any) -> None:
     topic = new_topic(1)
     write(secured.broker.bootstrap, topic, events([0.5, 0.3, 0.2], 300, 0))
@@ -159,6 +176,6 @@ def test_secrets_come_from_the_environment_and_are_not_shown(
     assert "STREAM_LEIP_KAFKA_PASSWORD" in done.stdout
     assert "sesame" not in done.stdout + done.stderr + json.dumps(found.model_dump(mode="json"))
     monkeypatch.delenv("STREAM_LEIP_KAFKA_USERNAME")
-    with pytest.raises(WrongUsage, match="a password needs a username") as caught:
+    with pytest.raises(WrongUsage, match="username: SASL_SSL needs one, and a password") as caught:
         load(KafkaSettings, {})
     assert "sesame" not in str(caught.value)

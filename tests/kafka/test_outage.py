@@ -58,6 +58,17 @@ def test_nobody_there(bootstrap: str, meaning: str, words: str) -> None:
     assert failed.value.meaning == meaning
 
 
+def test_a_timeout_without_words_has_some() -> None:
+    kafka = pytest.importorskip("kafka")
+    for error, says in (
+        (kafka.errors.KafkaTimeoutError(None), "^no answer in time$"),
+        (kafka.errors.KafkaTimeoutError("why"), "why"),
+    ):
+        with pytest.raises(ClientFailed, match=says) as found, translated(kafka):
+            raise error
+        assert found.value.meaning == "retry"
+
+
 def test_who_was_fenced_before_is_fenced_still() -> None:
     kafka = pytest.importorskip("kafka")
     # As a producer says it on its next call; taken for an outage, the zombie would come back.

@@ -199,8 +199,11 @@ def test_a_password_is_read_from_a_file_and_never_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"security_protocol": "SASL_SSL"}, "a password needs a username"),
-        ({"security_protocol": "SASL_SSL", "username": "a"}, "a password is missing"),
+        ({"security_protocol": "SASL_SSL"}, "username: SASL_SSL needs one, and a password"),
+        (
+            {"security_protocol": "SASL_SSL", "username": "a"},
+            "password: SASL_SSL needs one; set it .*, or password_file",
+        ),
         ({"username": "a", "password": PASSWORD}, "username: it is not used with .*PLAINTEXT"),
         ({"ca_file": "x"}, "ca_file: it is not used with .* set that to SSL or SASL_SSL"),
         (

@@ -126,5 +126,10 @@ def reset(
         what += f", and what is of the whole topic: {io.panes_topic!r}, and state and offsets of it"
     if not yes:
         typer.confirm(f"Forget {what}?", abort=True, err=True)
-    reset(io)
-    say(f"forgot {what}")
+    if reset(io):
+        say(f"forgot {what}")
+    else:
+        say(
+            f"there was no state in {io.changelog_topic!r}; the offsets of group {io.group!r}, if "
+            "there were any, are forgotten. Is that the --group of the run?"
+        )

@@ -161,4 +161,6 @@ class Follower:
 
 def _said(error: Exception) -> str:
     """An error in words: kept itself, it would keep the consumer that it left."""
+    if isinstance(error, ClientFailed):
+        return str(error)
     return f"{type(error).__name__}: {error}".rstrip(": ")

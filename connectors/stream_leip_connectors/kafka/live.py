@@ -21,6 +21,9 @@ from stream_leip_connectors.kafka.records import Record
 
 log = logging.getLogger(__name__)
 
+# Seconds from one line about records that cannot be used to the next.
+_AGAIN = 60.0
+
 
 class _Update(msgspec.Struct):
     """Of an update's JSON, what adapting needs."""
@@ -102,6 +105,7 @@ class LivePrior:
         connection = Connection(bootstrap, client or {})
         self._follower = Follower(make_client("kafka-python", connection), topic, self._take)
         self._refused = 0
+        self._quiet = 0.0  # until then
 
     @property
     def error(self) -> str | None:
@@ -185,6 +189,19 @@ class LivePrior:
     ) -> None:
         await asyncio.to_thread(self.close)
 
+    def _refuse(self, offset: int, why: Exception) -> None:
+        self._refused += 1
+        now = time.monotonic()
+        if now < self._quiet:  # a topic of another profile has nothing else
+            return
+        self._quiet = now + _AGAIN
+        log.warning(
+            "records that are no updates of this profile, by now %d; one, at offset %d: %s",
+            self._refused,
+            offset,
+            why,
+        )
+
     def _take(self, record: Record) -> None:
         if record.value is None:
             # A tombstone has the message's key alone.
@@ -196,8 +213,7 @@ class LivePrior:
                 return  # another reader's
             prior = self._checked(update)
         except (msgspec.MsgspecError, InputError, ValueError) as error:
-            self._refused += 1
-            log.warning("offset %d is no update of this profile: %s", record.offset, error)
+            self._refuse(record.offset, error)
             return
         if prior is not None:
             self._names[record.key or b""] = update.key

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from stream_leip import InputError, Update
+from stream_leip_connectors.config import WrongUsage
 from stream_leip_connectors.events import Bad, encode_update
 from stream_leip_connectors.kafka.blueprint import Identity
 from stream_leip_connectors.kafka.changelog import Contents, Head, Log, Place, head_bytes
@@ -27,10 +28,10 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def check_names(names: Sequence[str]) -> None:
-    """InputError if a model's name could not stand before the colon of a key."""
+    """WrongUsage if a model's name could not stand before the colon of a key."""
     for name in names:
         if not _NAME.fullmatch(name):
-            raise InputError(
+            raise WrongUsage(
                 f"models: {name!r} is no name for a model; use letters, digits, '.', '_' and '-'"
             )
 

@@ -8,7 +8,7 @@ from typing import Any
 from stream_leip import Adaptive, InputError, SourceProfile
 from stream_leip.estimators import Estimator
 from stream_leip.windows import Window
-from stream_leip_connectors.config import KafkaSettings
+from stream_leip_connectors.config import KafkaSettings, WrongUsage
 from stream_leip_connectors.events import FLOAT32, JSON, Fields
 from stream_leip_connectors.kafka.application import Membership, Topics
 from stream_leip_connectors.kafka.blueprint import Blueprint
@@ -113,11 +113,11 @@ class KafkaMonitor:
         by_model = settings.model_field is not None or settings.model_header is not None
         if isinstance(profile, SourceProfile):
             if by_model:
-                raise InputError("model_field, model_header: there is one profile; name each model")
+                raise WrongUsage("model_field, model_header: there is one profile; name each model")
             self._restorer = restorer(profile)
             if self._whole:
                 if adopt:
-                    raise InputError(
+                    raise WrongUsage(
                         "adopt: rows of the old profile may wait in the panes topic; with scope "
                         "topic begin anew with 'stream-leip kafka reset', or another group"
                     )
@@ -196,39 +196,43 @@ class KafkaMonitor:
 
 
 def _check_fit(settings: KafkaSettings, window: Window, *, several: bool) -> None:
-    """InputError if settings do not go together."""
+    """WrongUsage if settings do not go together."""
     whole = settings.scope == "topic"
     if whole:
         check_window(window)
     if whole and several:
-        raise InputError("scope: topic, but there are several models; run each by itself")
+        raise WrongUsage("scope: topic, but there are several models; run each by itself")
     if settings.delivery == "at-least-once":
         if whole or several:
-            raise InputError(
+            raise WrongUsage(
                 "delivery: at-least-once goes with one model and scope key only; use exactly-once"
             )
         if settings.idle is not None:
-            raise InputError(
+            raise WrongUsage(
                 f"idle: {settings.idle:g} s, but without transactions an update that the clock "
                 "made may come again with other values; leave it out, or use delivery exactly-once"
             )
     if settings.idle is not None and not window.needs_time and not whole:
-        raise InputError(
+        raise WrongUsage(
             f"idle: {settings.idle:g} s, but windows by count end with events only; leave it "
             "out, or use a window such as 'tumbling 60s'"
         )
 
 
-def reset(settings: KafkaSettings, client_options: dict[str, Any] | None = None) -> None:
-    """Forget the state and the offsets of a group that nobody is a member of."""
+def reset(settings: KafkaSettings, client_options: dict[str, Any] | None = None) -> bool:
+    """Forget the state and the offsets of a group that nobody is a member of.
+
+    Whether there was a topic with its state.
+    """
     client = _client(settings, client_options)
     client.check_reach()
-    forget(client, _topics(settings), settings.group)
+    there = forget(client, _topics(settings), settings.group)
     if settings.scope == "topic":
         between = topics_of(settings)[1]
         forget(client, between, merge_group(settings))
         with administering(client) as admin:
             delete_topic(admin, between.input)
+    return there
 
 
 def _client(settings: KafkaSettings, more: dict[str, Any] | None) -> Client:

@@ -86,8 +86,8 @@ class Operation:
         """Updates are on the broker: now they may be told."""
         if self._metrics is not None:
             self._metrics.note(updates)
-        self._notices.forget([key for key in self._notices.keys if self._at(key) is None])
         notices = self._notices.of(updates)
+        self._notices.forget([key for key in self._notices.keys if self._at(key) is None])
         for notice in notices:
             key, event = notice["key"], notice["event"]
             where = {"partition": self._at(key), "key": key, "event": event}
@@ -122,6 +122,7 @@ class Operation:
             worker.commit_seconds,
             worker.restores,
             worker.restore_seconds,
+            ready=self.waiting_for() is None,
         )
 
     def _of(self, task: Working, lag: int | None) -> PartitionReading:

@@ -1,17 +1,22 @@
 """Restoring tasks: what their changelog holds, held against the group's offsets."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from stream_leip import SnapshotError
+from stream_leip.settings import from_plain
 from stream_leip_connectors.kafka.blueprint import Blueprint, Identity
 from stream_leip_connectors.kafka.changelog import Contents, Head, Held
 from stream_leip_connectors.kafka.client import ClientFailed, Delivery, TopicReader
 from stream_leip_connectors.kafka.decoding import RecordDecoder
 from stream_leip_connectors.kafka.errors import RetentionLoss, StateError
 from stream_leip_connectors.kafka.task import Task
+from stream_leip_connectors.window_text import write_window
+
+log = logging.getLogger("stream_leip.kafka")
 
 OnLoss = Literal["stop", "continue"]
 Start = Literal["earliest", "latest"]
@@ -186,8 +191,9 @@ class Restorer:
             if head.settings.get(name) != now:
                 if not self.adopt:
                     raise StateError(
-                        f"{self.changelog}: made with {name} {head.settings.get(name)}, not "
-                        f"{now}; leave that as it was, or close its panes and start clean with "
+                        f"{self.changelog}: made with {name} "
+                        f"{_said(name, head.settings.get(name))}, not {_said(name, now)}; leave "
+                        "that as it was, or close its panes and start clean with "
                         "--adopt"
                     )
                 return False
@@ -227,6 +233,22 @@ class Restorer:
                 "deleted by the topic's retention before they were read. Bring them back, or go on "
                 "without them with --on-retention-loss continue"
             )
-        task.counts.lost += found.first - task.offset
+        lost = found.first - task.offset
+        log.warning(
+            "%s, partition %d: %d events were deleted by the topic's retention before they were "
+            "read; going on without them",
+            topic,
+            partition,
+            lost,
+            extra={"partition": partition, "offset": task.offset, "last_offset": found.first - 1},
+        )
+        task.counts.lost += lost
         task.offset = found.first
         task.dirty = True
+
+
+def _said(name: str, value: Any) -> Any:
+    """A setting of a state, as people write it."""
+    if name != "window" or value is None:
+        return value
+    return repr(write_window(from_plain("window", value)))

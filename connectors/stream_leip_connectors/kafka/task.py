@@ -313,6 +313,7 @@ class Task:
         self._log.take_back_all()
         self._turn = before._turn
         self._time = before._time
+        self._notices.restore(before.told())
         self.counts = before.counts
         self.committed = replace(before.committed)
         self.counts.updates += len(last)

@@ -74,8 +74,11 @@ def check_panes(client: Client, name: str, *, create: bool) -> None:
             )
 
 
-def forget(client: Client, topics: Topics, group: str) -> None:
-    """Delete the state, and the offsets of a group that nobody is a member of."""
+def forget(client: Client, topics: Topics, group: str) -> bool:
+    """Delete the state, and the offsets of a group that nobody is a member of.
+
+    Whether there was a topic with its state.
+    """
     with administering(client) as admin:
         sizes = _partitions(admin, topics)
         try:
@@ -87,8 +90,10 @@ def forget(client: Client, topics: Topics, group: str) -> None:
                 f"group: {group!r} still has members; stop them, and wait until the session "
                 "timeout of those with an --instance has passed"
             )
-        if topics.changelog in sizes:
+        there = topics.changelog in sizes
+        if there:
             delete_topic(admin, topics.changelog)
+        return there
 
 
 def delete_topic(admin: Admin, name: str) -> None:
@@ -128,9 +133,6 @@ def _partitions(admin: Admin, topics: Topics) -> dict[str, int]:
     named = [topics.input, topics.updates, topics.changelog]
     if topics.letters is not None:
         named.append(topics.letters)
-    twice = {name for name in named if named.count(name) > 1}
-    if twice:
-        raise TopicsError(f"topics: {twice.pop()!r} is named twice; each needs one of its own")
     return admin.partitions(named)
 
 

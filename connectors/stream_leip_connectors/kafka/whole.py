@@ -10,19 +10,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from stream_leip import InputError
 from stream_leip.windows import Window
-from stream_leip_connectors.config import KafkaSettings
+from stream_leip_connectors.config import KafkaSettings, WrongUsage
 from stream_leip_connectors.kafka.application import Topics
 from stream_leip_connectors.kafka.worker import Worker
 
 
 def check_window(window: Window) -> None:
-    """InputError unless a window has a meaning over partitions."""
+    """WrongUsage unless a window has a meaning over partitions."""
     if not window.needs_time and type(window).__name__ != "Adaptive":
-        raise InputError(
-            f"scope: topic, but the window is {window}: events of several partitions have no "
-            "common count; use a window by time, such as 'tumbling 60s', or adaptive"
+        raise WrongUsage(
+            "scope: topic, but the window goes by count, and events of several partitions have no "
+            "common one; use a window by time, such as 'tumbling 60s', or adaptive"
         )
 
 

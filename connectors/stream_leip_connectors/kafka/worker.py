@@ -22,6 +22,7 @@ from stream_leip_connectors.kafka.corruption import find_corrupt
 from stream_leip_connectors.kafka.counts import Counts
 from stream_leip_connectors.kafka.doubts import Doubts, Share
 from stream_leip_connectors.kafka.judging import final
+from stream_leip_connectors.kafka.lags import at_end, lags_of
 from stream_leip_connectors.kafka.outage import Displacement, Outage
 from stream_leip_connectors.kafka.producing import OwnProducer
 from stream_leip_connectors.kafka.records import Records
@@ -34,6 +35,8 @@ _MOST_WAITING = 20_000
 _MOST_POLLED = 10_000
 # Seconds from one poll to the next, about.
 _TURN = 0.5
+# Seconds without events and commits after which brokers are asked whether they are there.
+_SILENCE = 10.0
 
 
 class Worker:
@@ -92,6 +95,7 @@ class Worker:
         self._backlog = Backlog()
         self._full = False  # its partitions are paused, for the backlog
         self._due = 0.0
+        self._heard = 0.0  # when the brokers last had something to say
         self._polled = False
         self._displacement = Displacement(membership.instance)
 
@@ -138,9 +142,10 @@ class Worker:
             self._read()
             self._polled = True
             if time.monotonic() >= self._due or self._waiting() > _MOST_WAITING:
-                self.lags = self.lag()
+                self.lags = lags_of(self._consumer, self.tasks, busy=bool(self._backlog))
                 self._advance()
                 self._commit_until_done()
+                self._ask()
         self._commit_last()
 
     def _read(self) -> None:
@@ -148,7 +153,10 @@ class Worker:
 
         Until then no more is read. But it polls: the group's affairs are done in there.
         """
-        self._backlog.put(self._consumer.poll(0.0 if self._backlog else self._pause()))
+        found = self._consumer.poll(0.0 if self._backlog else self._pause())
+        if found:
+            self._heard = time.monotonic()
+        self._backlog.put(found)
         self._backlog.work(self._take, _TURN)
         if bool(self._backlog) == self._full:
             return
@@ -168,15 +176,8 @@ class Worker:
         """Let time go on without events, where that is asked for."""
         if self._restorer.clocked:
             for partition, task in self.tasks.items():
-                task.advance(time.monotonic(), at_end=self._at_end(partition))
-
-    def _at_end(self, partition: int) -> bool:
-        """Whether it has read all there is, markers of transactions included."""
-        end = self._consumer.high_watermark(partition)
-        if end is None or self._backlog:
-            return False
-        position = self._consumer.position(partition)
-        return position is not None and position >= end
+                done = not self._backlog and at_end(self._consumer, partition)
+                task.advance(time.monotonic(), at_end=done)
 
     def _waiting(self) -> int:
         return sum(len(task.updates) + len(task.letters) for task in self.tasks.values())
@@ -211,6 +212,7 @@ class Worker:
         for task in tasks:
             task.committed = replace(task.counts)
         self._displacement.over()
+        self._heard = time.monotonic()
         self.commits += 1
         self.commit_seconds += time.monotonic() - started
         self._outage.over()
@@ -235,6 +237,20 @@ class Worker:
                 raise
             self._judge(error)
             self._go_back()
+
+    def _ask(self) -> None:
+        """After a silence, ask for something: a poll does not tell that the brokers are away."""
+        if not self.tasks or time.monotonic() < self._heard + _SILENCE:
+            return
+        try:
+            self._consumer.committed(min(self.tasks))
+        except ClientFailed as error:
+            if error.meaning == "displaced":
+                raise
+            self._judge(error)
+        else:
+            self._heard = time.monotonic()
+            self._outage.over()
 
     def _go_back(self) -> None:
         """Forget the tasks: they are restored from what was committed."""
@@ -375,14 +391,3 @@ class Worker:
             return "joining the group"
         missing = sorted(self._assigned - self.tasks.keys())
         return f"restoring partitions {', '.join(map(str, missing))}" if missing else None
-
-    def lag(self) -> dict[int, int]:
-        """How many offsets each partition is behind, where that is known."""
-        found: dict[int, int] = {}
-        for partition, task in list(self.tasks.items()):
-            end = self._consumer.high_watermark(partition)
-            if end is not None:
-                # Markers of transactions take offsets, and no event comes of them.
-                done = self._at_end(partition)
-                found[partition] = 0 if done else max(end - task.offset, 0)
-        return found

@@ -31,7 +31,9 @@ class translated:
         if self._reading and isinstance(error, Exception) and is_corrupt(error):
             raise ClientFailed("corrupt", _said(error)) from error
         if isinstance(error, self._errors.KafkaError):
-            raise ClientFailed(_meaning(self._errors, error), str(error)) from error
+            late = isinstance(error, self._errors.KafkaTimeoutError) and error.args in ((), (None,))
+            says = "no answer in time" if late else str(error)
+            raise ClientFailed(_meaning(self._errors, error), says) from error
 
 
 def is_corrupt(error: Exception) -> bool:
