@@ -6,3 +6,5 @@
 # depends on what the process loaded first: last digits would differ between processes.
 # Strict kernels say `fastmath=False`: a silent one is compiled as its first caller is.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
+# A product and the sum it goes into are rounded once, which is the same in every copy of a loop.
+FUSED = {"contract"}

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from stream_leip._kernels.fast import FAST
+from stream_leip._kernels.fast import FAST, FUSED
 
 GOOD, NAN, INFINITE, NEGATIVE, SUM, ZERO = range(6)
 SUM_TOLERANCE = 1e-3
@@ -14,7 +14,7 @@ LARGEST_LOGIT = 1e30
 
 
 # So many lines go through at a time, class by class: loops over lines vectorise, for any m.
-_BLOCK = 64
+_BLOCK = 128
 _LOG2_E = 1.4426950408889634
 _LN_2_HIGH = 0.693147180369123816490
 _LN_2_LOW = 1.90821492927058770002e-10
@@ -73,56 +73,74 @@ def calibrate(scores, logits, identity, scale, bias, rows, reasons):
     n, m = scores.shape
     width = min(n, _BLOCK)
     v = np.empty((m, width))
+    narrow = np.empty(width, np.float32)
     total = np.empty(width)
     highest = np.empty(width)
     bad = 0
     for begin in range(0, n, _BLOCK):
         size = min(n - begin, _BLOCK)
         for r in range(size):
-            total[r] = 0.0
-            highest[r] = -np.inf
+            line = scores[begin + r]
+            # The sum, in order, keeps this loop from being made one of scattered stores.
+            found = 0.0
             for j in range(m):
-                v[j, r] = scores[begin + r, j]
-        for j in range(m):
-            for r in range(size):
-                total[r] += v[j, r]
-        spoilt = 0
+                value = np.float64(line[j])
+                v[j, r] = value
+                found += value
+            total[r] = found
+        odd = 0
         for r in range(size):
-            reason = GOOD
-            if not logits or not np.isfinite(total[r]):
-                reason = _reason(scores[begin + r], logits, total[r])
-            reasons[begin + r] = reason
-            spoilt += reason != GOOD
-        if logits or not identity:
-            for j in range(m):
-                if not logits:
-                    for r in range(size):
-                        v[j, r] = np.log(max(v[j, r] / total[r], LOG_FLOOR))
-                for r in range(size):
-                    z = v[j, r]
-                    z = z if z > -LARGEST_LOGIT else -LARGEST_LOGIT
-                    z = z if z < LARGEST_LOGIT else LARGEST_LOGIT
-                    z = scale[j] * z + bias[j]
-                    v[j, r] = z
-                    highest[r] = z if z > highest[r] else highest[r]
+            odd += not np.isfinite(total[r])
+        reasons[begin : begin + size] = GOOD
+        spoilt = 0
+        if odd > 0 or not logits:
             for r in range(size):
-                total[r] = 0.0
-            for j in range(m):
-                for r in range(size):
-                    e = _exp(v[j, r] - highest[r])
-                    v[j, r] = e
-                    total[r] += e
+                reason = _reason(scores[begin + r], logits, total[r])
+                reasons[begin + r] = reason
+                spoilt += reason != GOOD
+        if logits or not identity:
+            _soften(v, size, logits, scale, bias, total, highest)
         for r in range(size):
             total[r] = 1.0 / total[r]
-        for r in range(size):
-            for j in range(m):
-                rows[begin + r, j] = v[j, r] * total[r]
+        for j in range(m):
+            column = v[j]
+            for r in range(size):
+                narrow[r] = column[r] * total[r]
+            for r in range(size):
+                rows[begin + r, j] = narrow[r]
         if spoilt > 0:
             bad += spoilt
             for r in range(size):
                 if reasons[begin + r] != GOOD:
                     rows[begin + r] = 0.0
     return bad
+
+
+@njit(cache=True, error_model="numpy", fastmath=FUSED)
+def _soften(v, size, logits, scale, bias, total, highest):
+    """Calibrate a block of lines, class by class, and fill `total` with the sums of what is new."""
+    highest[:] = -np.inf
+    for j in range(v.shape[0]):
+        column = v[j]
+        if not logits:
+            for r in range(size):
+                column[r] = np.log(max(column[r] / total[r], LOG_FLOOR))
+        by = scale[j]
+        shift = bias[j]
+        for r in range(size):
+            z = column[r]
+            z = z if z > -LARGEST_LOGIT else -LARGEST_LOGIT
+            z = z if z < LARGEST_LOGIT else LARGEST_LOGIT
+            z = by * z + shift
+            column[r] = z
+            highest[r] = z if z > highest[r] else highest[r]
+    total[:] = 0.0
+    for j in range(v.shape[0]):
+        column = v[j]
+        for r in range(size):
+            e = _exp(column[r] - highest[r])
+            column[r] = e
+            total[r] += e
 
 
 @njit(cache=True, error_model="numpy", fastmath=False)

@@ -115,11 +115,14 @@ def _best(rows, classes, spread, i, ratio, widest):
     best = np.int64(-1)
     value = 0.0
     if classes.size == 0:
+        # The value first, then its place: in one loop the branches are guessed wrong.
         for j in range(rows.shape[1]):
             updated = rows[i, j] * ratio[j]
-            if updated > value:
-                value = updated
-                best = j
+            value = updated if updated > value else value
+        if value > 0.0:
+            for j in range(rows.shape[1]):
+                if rows[i, j] * ratio[j] == value:
+                    return np.int64(j)
         return best
     for j in range(rows.shape[1]):
         c = np.int64(classes[i, j])
@@ -205,7 +208,11 @@ def relabel(
         widest = max(widest, spread[best] * ratio[best])
     # By the same argument a row with a top probability above this keeps its label.
     keeps = (largest * _WHOLE / (ratio + largest)).astype(np.float32)
-    for i in range(keys.size):
+    first = 0
+    if ordered and not weighted:
+        above = ONE - np.int64(keeps.view(np.int32).max())
+        first = np.searchsorted(keys, np.uint64(max(above, 0)) << HIGH)
+    for i in range(first, keys.size):
         own = labels[i]
         if arrived.size > 0:
             top = _top(arrived[i])

@@ -8,32 +8,41 @@ is below the maximum, which is what makes a certified stop possible.
 import numpy as np
 from numba import njit
 
-from stream_leip._kernels.columns import by_class, column_gradient
+from stream_leip._kernels.columns import by_class, column_curvature, column_gradient
+from stream_leip._kernels.extrapolation import DEPTH, extrapolate
 from stream_leip._kernels.fast import FAST
 from stream_leip._kernels.quadratic import newton_target, scaled_curvature
 
 _BLOCK = 128
 _FINER = 8
+# Above this gap float32 is as good as float64.
+_QUICK_GAP = 1e-5
+# EM does not extrapolate to where the gap is so many times as wide.
+_FARTHEST = 10.0
+# After so many passes it is asked what they brought.
+_FEW = 4
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
-def gradient(rows, columns, classes, rates, spread, weights, prior, source, step, out):
-    """Fill `out` with mean x / (x·prior) over every `step`-th row; return the smallest x·prior.
+def gradient(rows, columns, classes, rates, spread, weights, prior, source, step, quick, out):
+    """Fill `out` with mean x / (x·prior) over every `step`-th row; not finite if some x·prior is 0.
 
-    `columns` are the rows class by class, or empty. `classes` is empty where rows have an entry for
-    each class. Else it says which classes a row's entries are of, and the rest of the row's mass is
-    on the others in proportion to `spread`, `rates` each (see `rest_rates`).
+    `columns` are the rows class by class, or empty; over these, `quick` is in float32. `classes` is
+    empty where rows have an entry for each class. Else it says which classes a row's entries are
+    of, and the rest of the row's mass is on the others in proportion to `spread`, `rates` each (see
+    `rest_rates`).
     """
     if columns.size > 0:
-        return column_gradient(columns, weights, prior, source, out)
+        column_gradient(columns, weights, prior, source, quick, out)
+        return
     if classes.size > 0:
-        return _sparse_gradient(rows, classes, rates, spread, weights, prior, source, step, out)
+        _sparse_gradient(rows, classes, rates, spread, weights, prior, source, step, out)
+        return
     n, m = rows.shape
     weighted = weights.size > 0
     ratio = prior / source
     out[:] = 0.0
     total = 0.0
-    smallest = np.inf
     for i in range(0, n, step):
         w = weights[i] if weighted else 1.0
         if w == 0.0:
@@ -41,14 +50,12 @@ def gradient(rows, columns, classes, rates, spread, weights, prior, source, step
         f = 0.0
         for j in range(m):
             f += rows[i, j] * ratio[j]
-        smallest = min(smallest, f)
         r = w / f
         total += w
         for j in range(m):
             out[j] += r * rows[i, j]
     for j in range(m):
         out[j] /= total * source[j]
-    return smallest
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
@@ -80,7 +87,6 @@ def _sparse_gradient(rows, classes, rates, spread, weights, prior, source, step,
     out[:] = 0.0
     total = 0.0
     beside = 0.0
-    smallest = np.inf
     above = np.empty(k)
     for i in range(0, n, step):
         w = weights[i] if weighted else 1.0
@@ -92,15 +98,13 @@ def _sparse_gradient(rows, classes, rates, spread, weights, prior, source, step,
             c = classes[i, j]
             above[j] = rows[i, j] - rate * spread[c]
             f += above[j] * ratio[c]
-        smallest = min(smallest, f)
-        r = w / f
+        r = w / max(f, 0.0)
         total += w
         beside += r * rate
         for j in range(k):
             out[classes[i, j]] += r * above[j]
     for c in range(out.size):
         out[c] = (out[c] + beside * spread[c]) / (total * source[c])
-    return smallest
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
@@ -215,40 +219,49 @@ def gain(rows, classes, spread, weights, prior, source):
 def _accelerate(
     rows, columns, classes, rates, spread, weights, source, prior, g, tolerance, passes, step
 ):
-    """EM with SQUAREM's extrapolation, in place, until certified, slow or out of passes.
+    """EM with extrapolation, in place, until certified, slow or out of passes.
 
-    Slow is a gap that a round does not quarter, once the passes come to what a Newton step costs.
+    Slow is a gap that a few passes do not quarter, once they come to what a Newton step costs. As
+    long as the gap is wide, passes over `columns` are quick ones; the last is exact.
     """
     m = source.size
-    first_g = np.empty(m)
-    far_g = np.empty(m)
+    moves = np.empty((DEPTH, m))
+    images = np.empty((DEPTH, m))
+    ahead = np.empty(m)
+    held = 0
     used = 0
+    looked = 0
     gap = g.max() - 1.0
-    while gap > tolerance and used < passes:
-        first = prior * g
-        first /= first.sum()
-        gradient(rows, columns, classes, rates, spread, weights, first, source, step, first_g)
+    before = gap
+    image = prior * g
+    image /= image.sum()
+    rough = False
+    while rough or (gap > tolerance and used < passes):
+        rough = columns.size > 0 and gap > _QUICK_GAP and used < passes
+        candidate = extrapolate(prior, image, moves, images, min(held, DEPTH))
+        gradient(
+            rows, columns, classes, rates, spread, weights, candidate, source, step, rough, ahead
+        )
         used += 1
-        reached = first_g.max() - 1.0
-        second = first * first_g
-        bend = second - 2.0 * first + prior
-        stride = max(1.0, np.sqrt(((first - prior) ** 2).sum() / max((bend**2).sum(), 1e-300)))
-        far = prior + 2.0 * stride * (first - prior) + stride**2 * bend
-        far = np.maximum(far, 0.1 * second)
-        far /= far.sum()
-        extrapolated = False
-        if reached > tolerance:
-            smallest = gradient(
-                rows, columns, classes, rates, spread, weights, far, source, step, far_g
-            )
-            used += 1
-            extrapolated = smallest > 0.0 and far_g.max() - 1.0 <= reached
-        prior[:] = far if extrapolated else first
-        g[:] = far_g if extrapolated else first_g
-        before = gap
-        gap = g.max() - 1.0
-        if gap > 0.25 * before and used >= m // 8:
-            break
+        reached = ahead.max() - 1.0
+        if held > 0 and not reached <= _FARTHEST * gap:
+            held = 0  # it led astray: a plain step from the same place
+            continue
+        further = candidate * ahead
+        further /= further.sum()
+        place = held % DEPTH
+        images[place] = further - image
+        moves[place] = images[place] - (candidate - prior)
+        held += 1
+        prior[:] = candidate
+        g[:] = ahead
+        image = further
+        gap = reached
+        if used - looked >= _FEW:
+            if gap > max(tolerance, 0.25 * before) and used >= m // 8:
+                break
+            looked = used
+            before = gap
     return used
 
 
@@ -267,7 +280,7 @@ def _climb(
     prior = start.copy()
     g = np.empty(m)
     ahead = np.empty(m)
-    gradient(rows, columns, classes, rates, spread, weights, prior, source, step, g)
+    gradient(rows, columns, classes, rates, spread, weights, prior, source, step, False, g)
     used = 1
     gap = g.max() - 1.0
     scaled = np.empty((m, m))
@@ -287,22 +300,26 @@ def _climb(
             newton = True
             continue
         if stale:
-            scaled = scaled_curvature(
-                curvature(rows, classes, spread, weights, prior, source, coarse), prior
-            )
+            if columns.size > 0:
+                bend = column_curvature(columns, weights, prior, source)
+            else:
+                bend = curvature(rows, classes, spread, weights, prior, source, coarse)
+            scaled = scaled_curvature(bend, prior)
         candidate = newton_target(prior, g, scaled, free)
         accepted = False
         for attempt in range(3):
             slope = np.dot(g, candidate - prior)
             if slope > 0.0 or attempt == 2:
-                smallest = gradient(
-                    rows, columns, classes, rates, spread, weights, candidate, source, step, ahead
-                )
+                gradient(
+                    rows, columns, classes, rates, spread, weights, candidate, source, step, False,
+                    ahead,
+                )  # fmt: skip
                 used += 1
-                accepted = (
+                reached = ahead.max() - 1.0
+                # So near the maximum that the slope back is rounding, the gap alone has a say.
+                accepted = reached <= tolerance or (
                     attempt < 2
-                    and smallest > 0.0
-                    and np.isfinite(ahead.max())
+                    and np.isfinite(reached)
                     and np.dot(ahead, candidate - prior) >= -0.5 * slope
                 )
             if accepted or attempt == 2:
@@ -368,7 +385,7 @@ def climb_by_steps(rows, classes, spread, source, start, tolerance, passes):
     rates = rest_rates(rows, classes, spread)
     prior = start.copy()
     g = np.empty(source.size)
-    gradient(rows, columns, classes, rates, spread, none, prior, source, 1, g)
+    gradient(rows, columns, classes, rates, spread, none, prior, source, 1, False, g)
     used = 1
     while g.max() - 1.0 > tolerance and used < passes:
         used += _accelerate(
