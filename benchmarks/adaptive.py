@@ -35,7 +35,7 @@ LIVE, EACH, BUDGET = 10_000, 100, 10**9
 PARTS = {
     "check and calibrate": ("entrance.py", "many"),
     "experts, rungs and alarm": ("tracking.py", "follow"),
-    "LEIP of the update's rung": ("leip.py", "estimate_unranked"),
+    "LEIP of the update's rung": ("leip.py", "estimate_arrived"),
     "EM of that rung": ("em.py", "estimate_ranked"),
     "validation variance": ("interval.py", "validation_variance"),
     "interval": ("interval.py", "mixture_interval"),
