@@ -20,7 +20,7 @@ from stream_leip._kernels.newest import climb_newest, lay_out
 RENEW = 32  # a rung is estimated anew when one in so many of its rows is new
 SELDOM = 16  # with many classes: there every estimate reads all rows again
 FEW = 64  # up to so many classes, sums of slopes (classes²) are kept
-_OFF = 1e-2  # how far expected counts may be from n·q, in units that the noise sets
+_OFF = 5e-3  # how far expected counts may be from n·q, in units that the noise sets
 _LITTLE = 5e-4  # the same for what an update says
 _FAR = 0.2  # squared distance from the base, in units of the base
 _REBASE = 2  # sums at a new base cost about so many passes over the rows
