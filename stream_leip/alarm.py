@@ -63,7 +63,10 @@ class Alarm:
         """An alarm in the same state, with a wager of its own."""
         other = copy(self)
         other.wager = Wager(*(each.copy() for each in self.wager))
-        other._starts = kernel.Starts(*(each.copy() for each in self._starts))
+        n = int(self._starts.n[0])
+        other._starts = kernel.Starts(*(np.empty_like(each) for each in self._starts))
+        for mine, theirs in zip(self._starts, other._starts, strict=True):
+            theirs[:n] = mine[:n]
         return other
 
     def begin(self, event: int, null: Vector, covariance: Matrix) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_leip.arrays import Vector
 from stream_leip.entrance import Batch
 
 
@@ -56,14 +57,17 @@ class Groups:
             return None
         return float(self.times[begin] if stop - begin == 1 else self.times[begin:stop].max())
 
+    def times_of(self, begin: int, stop: int) -> Vector | None:
+        """The times of a key's events."""
+        return None if self.times is None else self.times[begin:stop]
+
     def batch(self, begin: int, stop: int, bad: int, skipped: int) -> Batch:
         """The events of one key, but for some bad ones before its first good one."""
         n = stop - begin
-        times = None if self.times is None else self.times[begin:stop]
         local: NDArray[np.int64] = self._counting[:n]
         if bad:
             local = self._among_its_own(begin, stop) - skipped
-        return Batch(self.rows[begin:stop], times, local, n + bad - skipped)
+        return Batch(self.rows[begin:stop], self.times_of(begin, stop), local, n + bad - skipped)
 
     def bad_before(self, begin: int) -> int:
         """How many bad events a key has before its first good one."""

@@ -220,8 +220,11 @@ class KeyedMonitor:
         time = groups.latest(begin, stop)
         if time is not None:
             self._note(key, time)
+        rows = groups.rows[begin:stop]
+        if not bad and monitor.lay(rows, groups.times_of(begin, stop)):
+            return
         if stop - begin == 1 and not bad:
-            for update in monitor.take_one(groups.rows[begin:stop], time):
+            for update in monitor.take_one(rows, time):
                 found.append((begin, _named(update, key)))  # noqa: PERF401  (mostly none)
         else:
             for place, update in monitor.take(groups.batch(begin, stop, bad, skipped)):

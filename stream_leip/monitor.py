@@ -24,6 +24,7 @@ from stream_leip.times import Time, Times, epoch_seconds
 from stream_leip.tracker import Tracker
 from stream_leip.update import Update
 from stream_leip.windows import Adaptive, Layout, Scope, Window
+from stream_leip.windows.adaptive import AdaptiveState
 from stream_leip.windows.state import OnLate, WindowState
 
 VERSION = 3
@@ -230,6 +231,16 @@ class Monitor:
             self._beside.follow(row)
         scopes = self._state.add_one(row, time, event)
         return [self._emit(scope) for scope in scopes] if scopes else []
+
+    def lay(self, rows: Rows, times: Vector | None) -> bool:
+        """Take some events that came through the gate, if surely no update comes of them.
+
+        Returns whether it took them. For many streams of few events it matters how quick this is.
+        """
+        if not isinstance(self._state, AdaptiveState) or not self._state.lay(rows, times):
+            return False
+        self._events += len(rows)
+        return True
 
     def skip(self, events: int) -> None:
         """Count events that did not come through the gate."""

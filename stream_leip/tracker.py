@@ -99,8 +99,8 @@ class Tracker:
         if self.alarm is not None:
             other.alarm = self.alarm.twin()
             other._wager = other.alarm.wager
-        other._rows, other._classes = self._rows.copy(), self._classes.copy()
-        other._keys, other._labels = self._keys.copy(), self._labels.copy()
+        other._rows, other._classes = np.empty_like(self._rows), np.empty_like(self._classes)
+        other._keys, other._labels = np.empty_like(self._keys), np.empty_like(self._labels)
         return other
 
     def take(self, rows: Rows) -> tuple[int, bool]:
@@ -116,16 +116,21 @@ class Tracker:
             panes = (over + n) // PANE
             if panes:
                 n = PANE * panes - over
-            self._put(rows[taken : taken + n])
             if not panes:
-                self._n += n
-                self.events += n
+                self.lay(rows[taken : taken + n])
                 return taken + n, False
+            self._put(rows[taken : taken + n])
             rest, changed = self._end_panes(over, panes)
             taken += n - rest
             if changed:
                 return taken, True
         return taken, False
+
+    def lay(self, rows: Rows) -> None:
+        """Take rows that end no pane."""
+        self._put(rows)
+        self._n += len(rows)
+        self.events += len(rows)
 
     def _put(self, rows: Rows) -> None:
         """Lay rows down behind those that are here; they do not count yet."""

@@ -15,6 +15,7 @@ from stream_leip._kernels.fast import FAST
 from stream_leip._kernels.labels import label_arrived
 from stream_leip._kernels.likelihood import climb_by_steps
 from stream_leip._kernels.mixture import PANE, RUNGS
+from stream_leip._kernels.newest import climb_newest, lay_out
 
 RENEW = 32  # a rung is estimated anew when one in so many of its rows is new
 SELDOM = 16  # with many classes: there every estimate reads all rows again
@@ -296,6 +297,7 @@ def renew(ladder, rows, classes, keys, labels, first, reach, how):
     held = min(events, reach)
     summed = classes.size == 0 and ladder.bends.shape[1] > 0
     often = RENEW if how.source.size <= FEW else SELDOM
+    newest = np.empty((0, 0))
     for k in range(RUNGS):
         n = min(held, PANE << k)
         ladder.sizes[k] = n
@@ -313,7 +315,14 @@ def renew(ladder, rows, classes, keys, labels, first, reach, how):
                 how.smoothing,
             )  # fmt: skip
             ladder.priors[k] = final / final.sum()
-        elif not (n > _SHORT and summed and _em(rows, first, begin, k, ladder, how, _OFF)):
+        elif summed and n <= _SHORT:
+            if newest.size == 0:
+                newest = lay_out(rows[max(rows.shape[0] - _SHORT, 0) :], how.source)
+            start = 0.98 * ladder.priors[k] + 0.02 * how.source
+            ladder.priors[k] = climb_newest(
+                newest, newest.shape[1] - n, start, _ENOUGH / n, _PASSES
+            )
+        elif not (summed and _em(rows, first, begin, k, ladder, how, _OFF)):
             part = begin - first
             ladder.priors[k] = climb_by_steps(
                 rows[part:], classes[part:] if classes.size > 0 else classes, how.spread,

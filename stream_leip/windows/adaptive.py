@@ -78,7 +78,20 @@ class AdaptiveState:
     def add_one(self, row: Rows, time: float | None, event: int) -> list[Scope]:
         """Take one row, of shape (1, m)."""
         times = None if time is None else np.array([time])
+        if self.lay(row, times):
+            return []
         return list(self.add(row, times, np.empty(0, np.int64)))
+
+    def lay(self, rows: Rows, times: Vector | None) -> bool:
+        """Take rows that end no pane, for of these no scope can come; else leave them."""
+        tracker = self._tracker
+        over = tracker.events % PANE
+        if over + len(rows) >= PANE:
+            return False
+        tracker.lay(rows)
+        if not over or times is not None:
+            self._note(over, len(rows), times)
+        return True
 
     def add(self, rows: Rows, times: Vector | None, events: NDArray[np.int64]) -> Iterator[Scope]:
         """Take rows; each scope must be used before the next is asked for."""
