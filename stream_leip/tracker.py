@@ -14,7 +14,7 @@ from stream_leip._kernels.alarm import Starts
 from stream_leip._kernels.labels import INDEX
 from stream_leip._kernels.mixture import EXPERTS, PANE, RUNGS
 from stream_leip._kernels.tracking import Limits, follow
-from stream_leip._kernels.wager import Wager, no_wager
+from stream_leip._kernels.wager import Wager, fresh_wager, no_wager
 from stream_leip.alarm import MOST_STARTS, NO_STARTS, Alarm
 from stream_leip.arrays import Matrix, Rows, Vector
 from stream_leip.chunk import Chunk, check_complete
@@ -354,7 +354,7 @@ def most_bytes(m: int, top_k: int | None, max_rows: int | None) -> int:
     units = m + 1 if top_k is None else 1
     mixture = units * len(mixtures.RATES) * EXPERTS + m * (mixtures.LADDER + 3 * 6 + 1)
     ladder = RUNGS * (2 * m + (m * (m + 1) if m <= ladders.FEW else 0))
-    alarm = MOST_STARTS * (3 * min(m, 50) // 2 + 3) + 2 * min(m, 50) ** 2 + m
+    alarm = MOST_STARTS * (3 * min(m, 50) // 2 + 3) + 2 * min(m, 50) ** 2 + 36 * min(m, 50) + m
     a_row = (4 * m if top_k is None else 6 * top_k) + 10
     times = 4 * (reach // PANE + 1)
     return 8 * (mixture + ladder + alarm + times) + room * a_row + _OBJECTS
@@ -400,8 +400,7 @@ def _estimation(profile: SourceProfile, estimator: Estimator) -> ladders.Estimat
 def _wager(profile: SourceProfile) -> Wager:
     features = profile.evidence.features
     source = features.group(profile.soft_prior)
-    g = len(source)
-    return Wager(features.groups, source, source.copy(), np.zeros(1), np.zeros(g))
+    return fresh_wager(features.groups, source)
 
 
 def _resized(array: NDArray[Any], size: int) -> NDArray[Any]:
