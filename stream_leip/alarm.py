@@ -70,10 +70,11 @@ class Alarm:
         other._starts = kernel.Starts(*(each.copy() for each in self._starts))
         return other
 
-    def begin(self, event: int, null: Vector, covariance: Matrix) -> None:
-        """Start the wager anew at a pane's end, against a null."""
+    def begin(self, event: int, null: Vector, covariance: Matrix, known: int = 0) -> None:
+        """Start the wager anew at a pane's end, against a null, known by so many of its events."""
         self.nulls += 1
         self.origin = event
+        self.known = known
         self.null = null.copy()
         grouped = np.zeros((len(self.wager.null), len(null)))
         grouped[self.wager.groups, np.arange(len(null))] = 1.0
@@ -181,6 +182,7 @@ class Alarm:
         plain = {
             "nulls": self.nulls,
             "origin": self.origin,
+            "known": self.known,
             "value": self.value,
             "warned_at": self.warned_at,
             "raised_at": self.raised_at,
@@ -201,6 +203,7 @@ class Alarm:
         """Take over the state that `snapshot` gave."""
         plain = state["fields"]
         self.nulls, self.origin = plain["nulls"], plain["origin"]
+        self.known = plain["known"]
         _, arrays = binary.decode(state["arrays"], "alarm", _VERSION)
         for name, mine in self.wager._asdict().items():
             mine[...] = arrays.pop(f"wager.{name}")

@@ -22,7 +22,7 @@ from stream_leip.errors import InputError
 from stream_leip.estimators import EM, LEIP, Auto, Estimator, Fixed
 from stream_leip.estimators.estimate import ALL_CLASSES, NO_WEIGHTS
 from stream_leip.estimators.threshold import confident_share
-from stream_leip.interval import covariance
+from stream_leip.interval import mean_covariance
 from stream_leip.profile import SourceProfile
 from stream_leip.tracked import Recent, Tracked
 
@@ -111,8 +111,7 @@ class Tracker:
         taken = 0
         while taken < len(rows):
             over = self.events % PANE
-            alert = self.alarm is not None and (self.alarm.warning or self.alarm.raised)
-            n = min(len(rows) - taken, (PANE if alert else self._at_once) - over)
+            n = min(len(rows) - taken, self._until_look() - over)
             panes = (over + n) // PANE
             if panes:
                 n = PANE * panes - over
@@ -126,6 +125,15 @@ class Tracker:
             if changed:
                 return taken, True
         return taken, False
+
+    def _until_look(self) -> int:
+        """How many events may be taken at once, from the last pane's end on."""
+        alarm = self.alarm
+        if alarm is not None and (alarm.warning or alarm.raised):
+            return PANE
+        if self._review is None:
+            return self._at_once
+        return min(self._at_once, self._review - self.events // PANE * PANE)
 
     def _put(self, rows: Rows) -> None:
         """Lay rows down behind those that are here; they do not count yet."""
@@ -235,23 +243,37 @@ class Tracker:
         keys &= ~INDEX
 
     def _settle(self) -> bool:
-        """Once enough is known of the mix after a change, make it the null."""
+        """Once enough is known of the mix after a change, or twice as much, make it the null.
+
+        Returns whether that ended a raised alarm.
+        """
         alarm = self.alarm
-        if alarm is None or alarm.raised_at is None or alarm.changed_at is None:
+        if alarm is None or alarm.last_change is None:
             return False
-        since = self.events - alarm.changed_at
-        if since < _SETTLED or self.events - alarm.raised_at < _SEEN:
+        since = self.events - alarm.last_change
+        raised = alarm.raised
+        if alarm.raised_at is not None:
+            if since < _SETTLED or self.events - alarm.raised_at < _SEEN:
+                return False
+            if self.memory < min(_SETTLED, self.reach // 2):
+                return False
+        elif alarm.warning or self._review is None or self.events < self._review:
             return False
-        if self.memory < min(_SETTLED, self.reach // 2):
-            return False
-        # The mixture may still look at rows from before the change; the rung within it does not.
-        rung = min(int(np.log2(since / PANE)), RUNGS - 1)
-        rows = self.recent(PANE << rung)
+        rows = self.recent(since)
         found = EM().estimate_ranked(rows, self._profile, NO_WEIGHTS).prior
         # Half a count of each class: a null without some class would forbid it.
         prior = (len(rows) * found + 0.5) / (len(rows) + 0.5 * len(found))
-        alarm.begin(self.events, prior, covariance(rows, self._profile, NO_WEIGHTS, prior))
-        return True
+        covariance = mean_covariance(rows, self._profile, prior)
+        alarm.begin(self.events, prior, covariance, known=len(rows))
+        return raised
+
+    @property
+    def _review(self) -> int | None:
+        """The event at which twice the rows are known that a null after a change was made of."""
+        alarm = self.alarm
+        if alarm is None or alarm.last_change is None or not 0 < alarm.known <= self.reach // 2:
+            return None
+        return alarm.last_change + 2 * alarm.known
 
     def now(self) -> Tracked:
         """What is known at this moment; nothing changes by it."""
