@@ -41,10 +41,11 @@ class Move(NamedTuple):
 class Alarm:
     """Bets against "no change", and says when the winnings cannot be luck.
 
-    A mixture that predicts better than the null wins. The e-value is what is left of the winnings
+    A mixture that predicts better than the null wins. Its e-value is what is left of the winnings
     under the one mix that explains them best of those that "no change" allows. The wager starts
     anew at pane 0 and at the last two multiples of every power of two, so that a change long after
-    the beginning is found as fast as one near it.
+    the beginning is found as fast as one near it. The e-value of bets on one group's share at a
+    time (see `shares`) is the other half.
 
     Parameters
     ----------
@@ -105,7 +106,8 @@ class Alarm:
         free = self._spread.shape[1]
         self._radii = np.array([chdtri(free, _MIXES * spend), chdtri(free, _UNSEEN)])
         self.threshold = float(-np.log(_LUCK * spend))
-        shares.place(self.wager, *_ends(null, np.diag(self.covariance), -ndtri(_SHARES * spend / (2 * len(null)))))
+        z = -float(ndtri(_SHARES * spend / (2 * len(null))))
+        shares.place(self.wager, *_ends(null, np.diag(self.covariance), z))
 
     @property
     def warning(self) -> bool:
@@ -149,7 +151,7 @@ class Alarm:
         panes = starts.panes[: values.shape[1]]
         if likely >= WARNING:
             since = values[_WARNED]
-            # Before the change the wager wins next to nothing: the last start with most of it is near.
+            # Before the change next to nothing is won: the last start with most of it is near.
             start = int(np.flatnonzero(since >= _MOST * since.max())[-1])
             return start, int(panes[start])
         began = int(self.wager.since.flat[self.wager.values.argmax()])

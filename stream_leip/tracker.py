@@ -20,9 +20,9 @@ from stream_leip.arrays import Matrix, Rows, Vector
 from stream_leip.chunk import Chunk, check_complete
 from stream_leip.errors import InputError
 from stream_leip.estimators import EM, LEIP, Auto, Estimator, Fixed
-from stream_leip.estimators.estimate import ALL_CLASSES, NO_WEIGHTS
+from stream_leip.estimators.estimate import ALL_CLASSES
 from stream_leip.estimators.threshold import confident_share
-from stream_leip.interval import mean_covariance
+from stream_leip.null import at_home, since_a_change
 from stream_leip.profile import SourceProfile
 from stream_leip.tracked import Recent, Tracked
 
@@ -82,7 +82,7 @@ class Tracker:
         self.alarm: Alarm | None = None
         if alarm is not None:
             self._wager = _wager(profile)
-            self.alarm = Alarm(alarm, self._wager, self._source, self._source_covariance())
+            self.alarm = Alarm(alarm, self._wager, *at_home(profile))
         self._rows = np.empty((_SMALLEST, top_k or m), np.float32)
         self._classes = np.empty((_SMALLEST, top_k), np.uint16) if top_k else ALL_CLASSES
         self._keys = np.empty(_SMALLEST, np.uint64)
@@ -226,12 +226,7 @@ class Tracker:
         """Let the source be the null again."""
         assert self.alarm is not None
         self.alarm.nulls = 0
-        self.alarm.begin(self.events - self.events % PANE, self._source, self._source_covariance())
-
-    def _source_covariance(self) -> Matrix:
-        """What the validation set leaves open of its mean row."""
-        found: Matrix = self._profile.evidence.covariance / self._profile.validation.n
-        return found
+        self.alarm.begin(self.events - self.events % PANE, *at_home(self._profile))
 
     def _rank(self, part: slice) -> None:
         """Label rows, and key them by confidence."""
@@ -260,11 +255,7 @@ class Tracker:
         elif alarm.warning or self._review is None or self.events < self._review:
             return False
         rows = self.recent(since)
-        found = EM().estimate_ranked(rows, self._profile, NO_WEIGHTS).prior
-        # Half a count of each class: a null without some class would forbid it.
-        prior = (len(rows) * found + 0.5) / (len(rows) + 0.5 * len(found))
-        covariance = mean_covariance(rows, self._profile, prior)
-        alarm.begin(self.events, prior, covariance, known=len(rows))
+        alarm.begin(self.events, *since_a_change(rows, self._profile), known=len(rows))
         return raised
 
     @property

@@ -5,6 +5,8 @@ of (1 - a·c) + a·q, a > 0, is a supermartingale; a < 0 does for means of at le
 the interval that the null leaves open, so that no mix has to be sought that explains the winnings.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -16,12 +18,12 @@ ODDS = np.array([0.4, 0.8, 1.6])
 _MOST = 1e100
 
 
-def place(stakes, low, high):  # type: ignore[no-untyped-def]
+def place(wager: Any, low: Any, high: Any) -> None:
     """Set what is bet, up from the upper ends and down from the lower."""
     for side, (end, sign) in enumerate(((high, 1.0), (low, -1.0))):
         ratio = np.exp(sign * ODDS)[:, None]
-        stakes.fixed[side] = 1.0 / (1.0 - end + end * ratio)
-        stakes.slope[side] = stakes.fixed[side] * (ratio - 1.0)
+        wager.fixed[side] = 1.0 / (1.0 - end + end * ratio)
+        wager.slope[side] = wager.fixed[side] * (ratio - 1.0)
 
 
 @njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)

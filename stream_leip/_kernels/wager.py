@@ -4,12 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from stream_leip._kernels.fast import FAST
 from stream_leip._kernels.likelihood import rest_rate
 from stream_leip._kernels.shares import ODDS, SIDES, bet_on_shares
-from stream_leip.arrays import Vector
 
 
 class Wager(NamedTuple):
@@ -55,18 +53,14 @@ class Wager(NamedTuple):
     since: Any
 
 
-def fresh_wager(groups: NDArray[np.int64], source: Vector) -> Wager:
+def fresh_wager(groups: Any, source: Any) -> Wager:
     """A wager of which the null is still to be said."""
     shape = SIDES, len(ODDS), len(source)
+    fixed, slope, pane, values, best = np.ones((5, *shape))
     return Wager(
-        groups,
-        source,
-        source.copy(),
-        np.zeros(1),
-        np.zeros(len(source)),
-        *(np.ones(shape) for _ in range(5)),
-        np.zeros(shape, np.int64),
-    )
+        groups, source, source.copy(), np.zeros(1), np.zeros(len(source)), fixed, slope, pane, values,
+        best, np.zeros(shape, np.int64),
+    )  # fmt: skip
 
 
 def no_wager() -> Wager:
