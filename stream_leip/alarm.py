@@ -7,6 +7,7 @@ import numpy as np
 
 from stream_leip import binary
 from stream_leip._kernels import alarm as kernel
+from stream_leip._kernels import shares
 from stream_leip._kernels.mixture import PANE
 from stream_leip._kernels.tracking import Limits
 from stream_leip._kernels.wager import Wager
@@ -19,12 +20,15 @@ WARNING = 3.6
 _UNSEEN = 0.25
 # A group whose count is so many deviations from what the null expects has moved.
 _MOVED = 3.0
+# How the level is spent: on shares beyond their intervals, on mixes beyond the ellipsoid, and on
+# winnings that are luck.
+_SHARES, _MIXES, _LUCK = 0.4, 0.2, 0.4
 # A start that has so much of the largest log e-value may be where the change was.
 _MOST = 0.75
 _RAISED, _WARNED = 0, 1
 # Kept after 2**35 panes, at the most.
 MOST_STARTS = 72
-_VERSION = 2
+_VERSION = 3
 
 
 class Move(NamedTuple):
@@ -37,10 +41,11 @@ class Move(NamedTuple):
 class Alarm:
     """Bets against "no change", and says when the winnings cannot be luck.
 
-    A mixture that predicts better than the null wins. The e-value is what is left of the winnings
+    A mixture that predicts better than the null wins. Its e-value is what is left of the winnings
     under the one mix that explains them best of those that "no change" allows. The wager starts
     anew at pane 0 and at the last two multiples of every power of two, so that a change long after
-    the beginning is found as fast as one near it.
+    the beginning is found as fast as one near it. The e-value of bets on one group's share at a
+    time (see `shares`) is the other half.
 
     Parameters
     ----------
@@ -69,10 +74,11 @@ class Alarm:
             theirs[:n] = mine[:n]
         return other
 
-    def begin(self, event: int, null: Vector, covariance: Matrix) -> None:
-        """Start the wager anew at a pane's end, against a null."""
+    def begin(self, event: int, null: Vector, covariance: Matrix, known: int = 0) -> None:
+        """Start the wager anew at a pane's end, against a null, known by so many of its events."""
         self.nulls += 1
         self.origin = event
+        self.known = known
         self.null = null.copy()
         grouped = np.zeros((len(self.wager.null), len(null)))
         grouped[self.wager.groups, np.arange(len(null))] = 1.0
@@ -80,6 +86,9 @@ class Alarm:
         self.wager.null[:] = grouped @ null
         self.wager.won[:] = 0.0
         self.wager.hits[:] = 0.0
+        self.wager.pane[:] = 1.0
+        self.wager.values[:] = 0.0
+        self.wager.best[:] = 0.0
         self._starts = _no_starts(len(self.wager.null))
         kernel.add_start(self._starts, 0, self.wager.won, self.wager.hits)
         self._calibrate()
@@ -95,11 +104,13 @@ class Alarm:
         self._spread = _factor(self.covariance / np.outer(null, null))
         spend = self.level / max(1, self.nulls * (self.nulls - 1))
         # Importing it takes longer than all of stream_leip, and not every monitor has an alarm.
-        from scipy.special import chdtri  # noqa: PLC0415
+        from scipy.special import chdtri, ndtri  # noqa: PLC0415
 
         free = self._spread.shape[1]
-        self._radii = np.array([chdtri(free, spend / 2.0), chdtri(free, _UNSEEN)])
-        self.threshold = float(np.log(2.0 / spend))
+        self._radii = np.array([chdtri(free, _MIXES * spend), chdtri(free, _UNSEEN)])
+        self.threshold = float(-np.log(_LUCK * spend))
+        z = -float(ndtri(_SHARES * spend / (2 * len(null))))
+        shares.place(self.wager, *_ends(null, np.diag(self.covariance), z))
 
     @property
     def warning(self) -> bool:
@@ -131,18 +142,26 @@ class Alarm:
             self.raised_at = events
         if likely >= WARNING or self.raised:
             panes = (events - self.origin) // PANE
-            self._date(events, panes, values[_WARNED if likely >= WARNING else _RAISED])
+            self._date(events, panes, *self._begun(values, likely))
             kernel.add_start(self._starts, panes, self.wager.won, self.wager.hits)
         else:
             self.warned_at, self.changed_at, self.moves = None, None, ()
         return before != (self.warning, self.raised)
 
-    def _date(self, events: int, panes: int, since: Vector) -> None:
-        """Say when the change was, by log e-values since each start, and what moved."""
+    def _begun(self, values: Matrix, likely: float) -> tuple[int, int]:
+        """The start that the change was near, and how old the wager was at the change."""
         starts = self._starts
-        # Before the change the wager wins next to nothing: the last start with most of it is near.
-        start = int(np.flatnonzero(since >= _MOST * since.max())[-1])
-        began = int(starts.panes[start])
+        panes = starts.panes[: values.shape[1]]
+        if likely >= WARNING:
+            since = values[_WARNED]
+            # Before the change next to nothing is won: the last start with most of it is near.
+            start = int(np.flatnonzero(since >= _MOST * since.max())[-1])
+            return start, int(panes[start])
+        began = int(self.wager.since.flat[self.wager.values.argmax()])
+        return int(np.abs(panes - began).argmin()), began
+
+    def _date(self, events: int, panes: int, start: int, began: int) -> None:
+        """Say when the change was, and what moved."""
         changed_at = self.origin + PANE * began
         if self.warned_at is None or self.changed_at is None:
             self.warned_at, self.changed_at = events, changed_at
@@ -150,7 +169,9 @@ class Alarm:
         self.changed_at = min(self.changed_at, changed_at)
         if self.raised:
             self.last_change = self.changed_at
-        self.moves = self._moves(self.wager.hits - starts.hits[start], PANE * (panes - began))
+        starts = self._starts
+        n = PANE * (panes - starts.panes[start])
+        self.moves = self._moves(self.wager.hits - starts.hits[start], n)
 
     def _moves(self, hits: Vector, n: float) -> tuple[Move, ...]:
         """What moved, most first: counts against those the null expects."""
@@ -166,6 +187,7 @@ class Alarm:
         plain = {
             "nulls": self.nulls,
             "origin": self.origin,
+            "known": self.known,
             "value": self.value,
             "warned_at": self.warned_at,
             "raised_at": self.raised_at,
@@ -186,6 +208,7 @@ class Alarm:
         """Take over the state that `snapshot` gave."""
         plain = state["fields"]
         self.nulls, self.origin = plain["nulls"], plain["origin"]
+        self.known = plain["known"]
         _, arrays = binary.decode(state["arrays"], "alarm", _VERSION)
         for name, mine in self.wager._asdict().items():
             mine[...] = arrays.pop(f"wager.{name}")
@@ -212,6 +235,14 @@ def _no_starts(groups: int, most: int = MOST_STARTS) -> kernel.Starts:
 
 
 NO_STARTS = _no_starts(0, 0)
+
+
+def _ends(mean: Vector, variance: Vector, z: float) -> tuple[Vector, Vector]:
+    """Ends of the score interval, whose deviation is that at the end and not at the mean."""
+    spread = z**2 * variance / (mean * (1.0 - mean))
+    middle = mean + 0.5 * spread
+    half = np.sqrt(spread * mean * (1.0 - mean) + 0.25 * spread**2)
+    return (middle - half) / (1.0 + spread), (middle + half) / (1.0 + spread)
 
 
 def _factor(covariance: Matrix) -> Matrix:

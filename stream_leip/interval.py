@@ -98,21 +98,16 @@ def interval(
     )
 
 
-def covariance(
-    ranked: RowSet,
-    profile: SourceProfile,
-    weights: Vector,
-    estimate: Vector,
-    *,
-    prior: SourcePrior = "soft",
-) -> Matrix:
-    """Covariance of an estimate, m × m: the window's own, the validation set's, and the misfit."""
-    _require_rows(len(ranked.rows))
-    scaled, n = _effective(weights, len(ranked.rows))
-    scope = _Scope.of(ranked, profile, scaled, n, prior)
-    at = _At.of(scope, scope.shrunk(estimate))
-    of_fit = at.pull @ at.fitted @ at.pull.T
-    found: Matrix = at.target / at.counted + of_fit + np.outer(at.misfit, at.misfit)
+def mean_covariance(ranked: RowSet, profile: SourceProfile, prior: Vector) -> Matrix:
+    """Covariance of the mean of rows that are adapted to a prior, m × m.
+
+    Half a sure row of each class is mixed in, so that a class none of them was of is left open.
+    """
+    n = len(ranked.rows)
+    _require_rows(n)
+    mean, gram = _moments(_Scope.of(ranked, profile, NO_WEIGHTS, n, "soft"), prior)
+    gram[np.diag_indices(len(prior))] += PSEUDO_COUNT / (n * prior**2)
+    found: Matrix = np.outer(prior, prior) * (gram - np.outer(mean, mean)) / n
     return found
 
 

@@ -14,15 +14,15 @@ from stream_leip._kernels.alarm import Starts
 from stream_leip._kernels.labels import INDEX
 from stream_leip._kernels.mixture import EXPERTS, PANE, RUNGS
 from stream_leip._kernels.tracking import Limits, follow
-from stream_leip._kernels.wager import Wager, no_wager
+from stream_leip._kernels.wager import Wager, fresh_wager, no_wager
 from stream_leip.alarm import MOST_STARTS, NO_STARTS, Alarm
 from stream_leip.arrays import Matrix, Rows, Vector
 from stream_leip.chunk import Chunk, check_complete
 from stream_leip.errors import InputError
 from stream_leip.estimators import EM, LEIP, Auto, Estimator, Fixed
-from stream_leip.estimators.estimate import ALL_CLASSES, NO_WEIGHTS
+from stream_leip.estimators.estimate import ALL_CLASSES
 from stream_leip.estimators.threshold import confident_share
-from stream_leip.interval import covariance
+from stream_leip.null import at_home, since_a_change
 from stream_leip.profile import SourceProfile
 from stream_leip.tracked import Recent, Tracked
 
@@ -82,7 +82,7 @@ class Tracker:
         self.alarm: Alarm | None = None
         if alarm is not None:
             self._wager = _wager(profile)
-            self.alarm = Alarm(alarm, self._wager, self._source, self._source_covariance())
+            self.alarm = Alarm(alarm, self._wager, *at_home(profile))
         self._rows = np.empty((_SMALLEST, top_k or m), np.float32)
         self._classes = np.empty((_SMALLEST, top_k), np.uint16) if top_k else ALL_CLASSES
         self._keys = np.empty(_SMALLEST, np.uint64)
@@ -111,8 +111,7 @@ class Tracker:
         taken = 0
         while taken < len(rows):
             over = self.events % PANE
-            alert = self.alarm is not None and (self.alarm.warning or self.alarm.raised)
-            n = min(len(rows) - taken, (PANE if alert else self._at_once) - over)
+            n = min(len(rows) - taken, self._until_look() - over)
             panes = (over + n) // PANE
             if panes:
                 n = PANE * panes - over
@@ -131,6 +130,15 @@ class Tracker:
         self._put(rows)
         self._n += len(rows)
         self.events += len(rows)
+
+    def _until_look(self) -> int:
+        """How many events may be taken at once, from the last pane's end on."""
+        alarm = self.alarm
+        if alarm is not None and (alarm.warning or alarm.raised):
+            return PANE
+        if self._review is None:
+            return self._at_once
+        return min(self._at_once, self._review - self.events // PANE * PANE)
 
     def _put(self, rows: Rows) -> None:
         """Lay rows down behind those that are here; they do not count yet."""
@@ -223,12 +231,7 @@ class Tracker:
         """Let the source be the null again."""
         assert self.alarm is not None
         self.alarm.nulls = 0
-        self.alarm.begin(self.events - self.events % PANE, self._source, self._source_covariance())
-
-    def _source_covariance(self) -> Matrix:
-        """What the validation set leaves open of its mean row."""
-        found: Matrix = self._profile.evidence.covariance / self._profile.validation.n
-        return found
+        self.alarm.begin(self.events - self.events % PANE, *at_home(self._profile))
 
     def _rank(self, part: slice) -> None:
         """Label rows, and key them by confidence."""
@@ -240,23 +243,33 @@ class Tracker:
         keys &= ~INDEX
 
     def _settle(self) -> bool:
-        """Once enough is known of the mix after a change, make it the null."""
+        """Once enough is known of the mix after a change, or twice as much, make it the null.
+
+        Returns whether that ended a raised alarm.
+        """
         alarm = self.alarm
-        if alarm is None or alarm.raised_at is None or alarm.changed_at is None:
+        if alarm is None or alarm.last_change is None:
             return False
-        since = self.events - alarm.changed_at
-        if since < _SETTLED or self.events - alarm.raised_at < _SEEN:
+        since = self.events - alarm.last_change
+        raised = alarm.raised
+        if alarm.raised_at is not None:
+            if since < _SETTLED or self.events - alarm.raised_at < _SEEN:
+                return False
+            if self.memory < min(_SETTLED, self.reach // 2):
+                return False
+        elif alarm.warning or self._review is None or self.events < self._review:
             return False
-        if self.memory < min(_SETTLED, self.reach // 2):
-            return False
-        # The mixture may still look at rows from before the change; the rung within it does not.
-        rung = min(int(np.log2(since / PANE)), RUNGS - 1)
-        rows = self.recent(PANE << rung)
-        found = EM().estimate_ranked(rows, self._profile, NO_WEIGHTS).prior
-        # Half a count of each class: a null without some class would forbid it.
-        prior = (len(rows) * found + 0.5) / (len(rows) + 0.5 * len(found))
-        alarm.begin(self.events, prior, covariance(rows, self._profile, NO_WEIGHTS, prior))
-        return True
+        rows = self.recent(since)
+        alarm.begin(self.events, *since_a_change(rows, self._profile), known=len(rows))
+        return raised
+
+    @property
+    def _review(self) -> int | None:
+        """The event at which twice the rows are known that a null after a change was made of."""
+        alarm = self.alarm
+        if alarm is None or alarm.last_change is None or not 0 < alarm.known <= self.reach // 2:
+            return None
+        return alarm.last_change + 2 * alarm.known
 
     def now(self) -> Tracked:
         """What is known at this moment; nothing changes by it."""
@@ -359,7 +372,7 @@ def most_bytes(m: int, top_k: int | None, max_rows: int | None) -> int:
     units = m + 1 if top_k is None else 1
     mixture = units * len(mixtures.RATES) * EXPERTS + m * (mixtures.LADDER + 3 * 6 + 1)
     ladder = RUNGS * (2 * m + (m * (m + 1) if m <= ladders.FEW else 0))
-    alarm = MOST_STARTS * (3 * min(m, 50) // 2 + 3) + 2 * min(m, 50) ** 2 + m
+    alarm = MOST_STARTS * (3 * min(m, 50) // 2 + 3) + 2 * min(m, 50) ** 2 + 36 * min(m, 50) + m
     a_row = (4 * m if top_k is None else 6 * top_k) + 10
     times = 4 * (reach // PANE + 1)
     return 8 * (mixture + ladder + alarm + times) + room * a_row + _OBJECTS
@@ -405,8 +418,7 @@ def _estimation(profile: SourceProfile, estimator: Estimator) -> ladders.Estimat
 def _wager(profile: SourceProfile) -> Wager:
     features = profile.evidence.features
     source = features.group(profile.soft_prior)
-    g = len(source)
-    return Wager(features.groups, source, source.copy(), np.zeros(1), np.zeros(g))
+    return fresh_wager(features.groups, source)
 
 
 def _resized(array: NDArray[Any], size: int) -> NDArray[Any]:

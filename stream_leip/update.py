@@ -56,7 +56,8 @@ class Update:
     alarm
         `value` and `threshold`, logarithms; `warning` (a change is likely), `raised` (it is proven)
         and `since` which event; `classes` that moved, most first, with `direction` and
-        `deviations`; `null`, the mix that "no change" means, and `nulls`, the how-manieth it is.
+        `deviations`; `null`, the mix that "no change" means, and `nulls`, the how-manieth it is (it
+        is made anew as more is known).
     check
         Whether more than the class mix changed: `p`, `flagged`, `validation_share` (of the
         uncertainty), and a `message` for people.

@@ -14,6 +14,7 @@ from stream_leip._kernels.joint import take_sparse
 from stream_leip._kernels.labels import INDEX, rank, rank_sparse
 from stream_leip._kernels.ladder import renew
 from stream_leip._kernels.mixture import PANE, end_pane, take
+from stream_leip._kernels.shares import log_shares
 
 
 class Limits(NamedTuple):
@@ -69,6 +70,7 @@ def follow(
             values, proven, likely = log_values(
                 starts, age, PANE, wager, limits.spread, limits.radii, limits.warning
             )
+            proven = np.logaddexp(proven, log_shares(wager, age)) - np.log(2.0)
             if likely >= limits.warning or proven >= limits.threshold:
                 return pane + 1, values, proven, likely
             add_start(starts, age, wager.won, wager.hits)
