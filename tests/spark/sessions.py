@@ -7,7 +7,7 @@ from typing import Any
 def start(folder: Path, **more: str) -> Any:
     """A session on two cores, with all its files in a folder."""
     from pyspark.sql import SparkSession
-    from stream_leip_connectors.spark import SETTINGS
+    from stream_leip_connectors.spark import KAFKA_PACKAGE, SETTINGS
 
     settings = {
         "spark.master": "local[2]",
@@ -20,6 +20,8 @@ def start(folder: Path, **more: str) -> Any:
         "spark.sql.session.timeZone": "America/New_York",  # none of ours hangs on it
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.log.level": "ERROR",
+        # Java loads it once, when it starts.
+        "spark.jars.packages": KAFKA_PACKAGE,
         **SETTINGS,
         **more,
     }

@@ -1,6 +1,5 @@
 """What both stages do, without Spark itself: slices, waiting, release."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ from tests.spark.streams import Events, Update, differences, draw, expected, in_
 from tests.streams import PROFILE
 
 pytestmark = pytest.mark.needs_spark
-
-WHAT = SimpleNamespace(value=PROFILE.to_json())
 
 
 class Shelf(dict[str, bytes]):
@@ -37,7 +34,7 @@ class Bucket:
         self.note = Note()
         self.shelf: Any = Shelf()
         self.waiting: list[bytes] = []
-        self._slices = slicer(WHAT, "json", 1, keyed=keyed)
+        self._slices = slicer(lambda: PROFILE, "json", 1, keyed=keyed)
 
     def take(self, events: Events) -> None:
         from stream_leip_connectors.spark.bucket import Note, take_in

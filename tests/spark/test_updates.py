@@ -130,9 +130,9 @@ def test_late_rows_are_counted_and_bad_rows_are_told(spark: Any, tmp_path: Path)
     events = draw(12, 900, keys=1)
     events.scores[::100] = np.nan
     late = np.arange(900) < 50  # of the first pane, which has ended when they come
-    write(events.some(~late & (events.times < events.times[600])), tmp_path / "in", 1)
-    write(events.some(late), tmp_path / "in", 1, first=1)
-    write(events.some(events.times >= events.times[600]), tmp_path / "in", 1, first=2)
+    write(events.some(~late & (events.times < events.times[700])), tmp_path / "in", 2)
+    write(events.some(late), tmp_path / "in", 1, first=2)
+    write(events.some(events.times >= events.times[700]), tmp_path / "in", 1, first=3)
     updates = stream(spark, tmp_path / "in", Tumbling(seconds=10.0), "late")
     assert updates[0]["late"] == 0
     assert updates[-1]["late"] == 49  # the fiftieth is bad
@@ -140,20 +140,20 @@ def test_late_rows_are_counted_and_bad_rows_are_told(spark: Any, tmp_path: Path)
     df = spark.read.schema(SCHEMA).parquet(str(tmp_path / "in"))
     bad = bad_rows(df, PROFILE, key="key").collect()
     assert len(bad) == 9
-    assert {row["reason"].split(" is nan")[0] for row in bad} == {"the score of class '0'"}
+    assert {row["reason"].split(" is nan")[0] for row in bad} == {"the score of class 'c0'"}
     assert all(row["key"] == "shop-0" for row in bad)
 
 
 ODD = [
     ('{"scores": [0.2, 0.3, 0.5]}', "a", 1e9, None),
-    ('{"scores": {"0": 0.2, "1": 0.3, "2": 0.5}}', "a", 1e9, None),
+    ('{"scores": {"c0": 0.2, "c1": 0.3, "c2": 0.5}}', "a", 1e9, None),
     ('{"scores": [0.2, 0.3]}', "a", 1e9, "not an event: Expected `array` of length 3"),
     ("{", "a", 1e9, "not JSON"),
     (None, "a", 1e9, "not JSON"),
     ('{"scores": [0.2, 0.3, 0.5]}', None, 1e9, "no key"),
     ('{"scores": [0.2, 0.3, 0.5]}', "a", None, "no time"),
     ('{"scores": [0.2, 0.3, 0.5]}', "a", 1e13, "no time"),
-    ('{"scores": [0.2, 0.3, 1e400]}', "a", 1e9, "not JSON"),
+    ('{"scores": [0.2, 0.3, 1e400]}', "a", 1e9, "not an event: Number out of range"),
 ]
 
 

@@ -1,6 +1,7 @@
 """The second stage on a stream: buckets in Spark's state store, released by timers."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,11 @@ import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from stream_leip import Update
+from stream_leip import KeyedMonitor, Update
 from stream_leip_connectors.events import encode_update
 from stream_leip_connectors.spark.bucket import Note, Plan, next_timer, release, take_in
 from stream_leip_connectors.spark.held import Held
-from stream_leip_connectors.spark.profiles import profile_of
+from stream_leip_connectors.spark.profiles import Known
 from stream_leip_connectors.spark.slicing import held_of
 
 # State is bytes: an array in a map state cannot be read again.
@@ -26,14 +27,14 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
 
     Parameters
     ----------
-    profile
-        The broadcast variable.
+    known
+        Gives the profile.
     plan
         How monitors are made.
     """
 
-    def __init__(self, profile: Any, plan: Plan) -> None:
-        self._broadcast = profile
+    def __init__(self, known: Known, plan: Plan) -> None:
+        self._known = known
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -42,8 +43,6 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         self._held = handle.getListState("held", _BYTES)
         self._note = handle.getValueState("note", _BYTES)
         self._shelf = _MapShelf(handle.getMapState("monitors", _KEY, _BYTES))
-        self._profile = profile_of(self._broadcast.value)
-        self._monitors = self._plan.monitors(self._profile)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         """Let events wait."""
@@ -88,9 +87,14 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
     def close(self) -> None:
         """Nothing is open."""
 
+    @cached_property
+    def _monitors(self) -> KeyedMonitor:
+        """With no keys, between two releases."""
+        return self._plan.monitors(self._known())
+
     @property
     def _m(self) -> int:
-        return len(self._profile.classes)
+        return len(self._known().classes)
 
     def _wait(self, note: Note, earliest: float | None) -> None:
         """Ask for a timer, unless one goes off soon enough."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from stream_leip_connectors.spark.bucket import WHOLE
 from stream_leip_connectors.spark.held import Held
-from stream_leip_connectors.spark.profiles import profile_of
+from stream_leip_connectors.spark.profiles import Known
 from stream_leip_connectors.spark.reading import Format, Reader, in_slices
 
 # What a slice is in Spark: some events of one key, their times and rows as raw bytes.
@@ -27,14 +27,14 @@ _ARROW = pa.schema(
 Stage = Callable[[Iterator[Any]], Iterator[Any]]
 
 
-def slicer(profile: Any, format: Format, buckets: int, *, keyed: bool) -> Stage:
+def slicer(known: Known, format: Format, buckets: int, *, keyed: bool) -> Stage:
     """A function for mapInArrow: batches of (scores, micros, key) to slices.
 
     Bad events that have a key and a time go along as rows of NaN, to be counted.
     """
 
     def slices(batches: Iterator[Any]) -> Iterator[Any]:
-        reader = Reader(profile_of(profile.value), format)
+        reader = Reader(known(), format)
         for batch in batches:
             if batch.num_rows:
                 yield _sliced(batch, reader, buckets, keyed=keyed)
