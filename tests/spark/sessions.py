@@ -1,5 +1,11 @@
 """Spark on this machine, as small as it gets."""
 
+import gc
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +31,19 @@ def start(folder: Path, **more: str) -> Any:
         **SETTINGS,
         **more,
     }
-    builder = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    return SparkSession.builder.config(map=settings).getOrCreate()
+
+
+@contextmanager
+def running(folder: Path, **more: str) -> Iterator[Any]:
+    """A session that ends; its Java process stays for those that follow."""
+    session = start(folder, **more)
+    try:
+        yield session
+    finally:
+        session.stop()
+        with warnings.catch_warnings():
+            # py4j leaves its sockets to the garbage collector; no other test shall trip over them.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()

@@ -10,4 +10,12 @@ from stream_leip_connectors.spark.screening import bad_rows  # noqa: E402
 from stream_leip_connectors.spark.settings import KAFKA_PACKAGE, SETTINGS  # noqa: E402
 from stream_leip_connectors.spark.updates import prior_updates  # noqa: E402
 
-__all__ = ["KAFKA_PACKAGE", "SETTINGS", "adapt", "bad_rows", "from_wire", "prior_updates", "to_wire"]
+__all__ = [
+    "KAFKA_PACKAGE",
+    "SETTINGS",
+    "adapt",
+    "bad_rows",
+    "from_wire",
+    "prior_updates",
+    "to_wire",
+]

@@ -96,7 +96,8 @@ def _with_newest(df: DataFrame, updates: DataFrame, key: Which | None) -> DataFr
             "as in docs/spark.md"
         )
     known = updates.where(F.col("adapting_prior").isNotNull())
-    newest = Window.partitionBy("key").orderBy(F.col("sequence").desc())
+    # By time first: a key that was forgotten, being idle, begins its sequence anew.
+    newest = Window.partitionBy("key").orderBy(F.desc("end"), F.desc("sequence"))
     latest = (
         known.withColumn("_place", F.row_number().over(newest))
         .where("_place = 1")

@@ -79,7 +79,8 @@ def from_wire(df: DataFrame) -> DataFrame:
 
     A batch of these is what `adapt` takes.
     """
-    return df.select(F.from_json(F.col("value").cast("string"), UPDATE).alias("update")).select("update.*")
+    update = F.from_json(F.col("value").cast("string"), UPDATE)
+    return df.select(update.alias("update")).select("update.*")
 
 
 def to_wire(updates: DataFrame) -> DataFrame:

@@ -1,7 +1,6 @@
 """Bad rows: what no update can be made of, with the reason."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
