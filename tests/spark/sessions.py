@@ -26,6 +26,7 @@ def start(folder: Path, **more: str) -> Any:
         "spark.sql.session.timeZone": "America/New_York",  # none of ours hangs on it
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.log.level": "ERROR",
+        "spark.python.authenticate.socketTimeout": "300s",  # for machines that others use too
         # Java loads it once, when it starts.
         "spark.jars.packages": KAFKA_PACKAGE,
         **SETTINGS,

@@ -38,17 +38,15 @@ class Bucket:
 
     def take(self, events: Events) -> None:
         from stream_leip_connectors.spark.bucket import Note, take_in
-        from stream_leip_connectors.spark.slicing import held_of
+        from stream_leip_connectors.spark.held import Held
 
         lists = pa.array(list(events.scores))
         micros, keys = pa.array(events.micros), pa.array([key.encode() for key in events.keys])
         batch = pa.RecordBatch.from_arrays([lists, micros, keys], names=["scores", "micros", "key"])
         for slices in self._slices(iter([batch])):
-            columns = [slices.column(name).to_pylist() for name in ("key", "times", "rows")]
+            parts = [Held.from_bytes(each) for each in slices.column("held").to_pylist()]
             note = Note.from_bytes(self.note.to_bytes())  # as it comes from the store
-            self.waiting.append(
-                take_in(note, held_of(columns[0], columns[1], columns[2], 3)).to_bytes()
-            )
+            self.waiting.append(take_in(note, Held.join(parts, 3)).to_bytes())
             self.note = note
 
     def advance(self, mark: float) -> list[Update]:

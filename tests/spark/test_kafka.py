@@ -110,7 +110,7 @@ def test_the_example_runs(command: str, tmp_path: Path) -> None:
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -10,7 +10,7 @@ from stream_leip_connectors.events import encode_update
 from stream_leip_connectors.spark.bucket import Note, Plan, close, feed, finished
 from stream_leip_connectors.spark.held import Held
 from stream_leip_connectors.spark.profiles import Known
-from stream_leip_connectors.spark.slicing import Stage, held_of
+from stream_leip_connectors.spark.slicing import Stage
 
 # What both second stages give: the JSON of an update.
 VALUE = "value string"
@@ -48,10 +48,8 @@ class _Merging:
 
     def take(self, batch: Any) -> list[Update]:
         """Take slices: no slice to come has an event from before the last one's start."""
-        keys, starts, times, rows = (
-            batch.column(name).to_pylist() for name in ("key", "start", "times", "rows")
-        )
-        held = held_of(keys, times, rows, self._m)
+        starts, slices = (batch.column(name).to_pylist() for name in ("start", "held"))
+        held = Held.join([Held.from_bytes(each) for each in slices], self._m)
         self._last = max(self._last, float(held.times.max()))
         joined = Held.join([*self._waiting, held], self._m)
         edge = self._plan.edge(starts[-1])

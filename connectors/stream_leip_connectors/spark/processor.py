@@ -14,7 +14,6 @@ from stream_leip_connectors.events import encode_update
 from stream_leip_connectors.spark.bucket import Note, Plan, next_timer, release, take_in
 from stream_leip_connectors.spark.held import Held
 from stream_leip_connectors.spark.profiles import Known
-from stream_leip_connectors.spark.slicing import held_of
 
 # State is bytes: an array in a map state cannot be read again.
 _BYTES = StructType([StructField("value", BinaryType())])
@@ -46,10 +45,7 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         """Let events wait."""
-        parts = [
-            held_of(frame["key"].tolist(), frame["times"].tolist(), frame["rows"].tolist(), self._m)
-            for frame in rows
-        ]
+        parts = [Held.from_bytes(each) for frame in rows for each in frame["held"]]
         note, before = self._read_note()
         found = take_in(note, Held.join(parts, self._m))
         if len(found):
@@ -73,7 +69,7 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
                 [Held.from_bytes(bytes(value[0])) for value in self._held.get()], self._m
             )
             ready = held.times < edge
-            rest = held.some(~ready)
+            rest = held.some(~ready).compact()
             updates = release(self._plan, note, self._monitors, self._shelf, held.some(ready), edge)
             if len(rest):
                 self._held.put([(rest.to_bytes(),)])
