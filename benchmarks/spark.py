@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from stream_leip_connectors.spark import SETTINGS, prior_updates
 
-from benchmarks.kafka import json_event, source
+from benchmarks.kafka import CLASSES, json_event, source
 from benchmarks.reporting import Report, Step, context, steps
 from stream_leip import Adaptive, Monitor, Sliding, SourceProfile, Tumbling
 
@@ -119,7 +119,7 @@ def write(folder: Path, rows: NDArray[np.float64], events: int, keys: int) -> No
 def bare(df: DataFrame, window: int) -> DataFrame:
     """Decode, and count by key and window: what nobody who keeps state by key can do without."""
     decoded = F.from_json(F.col("value").cast("string"), "scores array<double>")
-    good = df.where(F.size(decoded["scores"]) == 10).withWatermark("time", "0 seconds")
+    good = df.where(F.size(decoded["scores"]) == CLASSES).withWatermark("time", "0 seconds")
     by = [F.window("time", f"{window} seconds"), F.col("key")]
     return good.groupBy(*by).count()
 
@@ -244,14 +244,24 @@ def states(profile: SourceProfile, rows: NDArray[np.float64], report: Report) ->
 
 
 def plan(kept: dict[tuple[int, int], Measured], events: int, report: Report) -> None:
-    """What a billion events a day take."""
+    """What an event and an update cost, and so what a billion events a day take."""
+    few, many = (keys * (SPAN // seconds_of(events, keys)) for keys in (KEYS[0], KEYS[-1]))
+    least, most = kept[1, KEYS[0]].cpu, kept[1, KEYS[-1]].cpu
+    update = (most - least) / (many - few)
+    event = (least - update * few) / events
+    table = report.section("What costs CPU, by the rows of one core", "an event", "an update")
+    table.lines.append((f"{1e6 * event:.1f} µs", f"{1e3 * update:.2f} ms"))
     table = report.section(
-        f"A billion events a day, {_DAY:,.0f} a second", "keys", "events/s of one core", "cores"
-    )
-    for (cores, keys), measured in kept.items():
-        if cores == 1:
-            rate = events / measured.cpu
-            table.lines.append((f"{keys:,}", f"{rate:,.0f}", f"{_DAY / rate:.1f}"))
+        f"A billion events a day, {_DAY:,.0f} a second",
+        "keys", "tumbling windows of", "updates/s", "cores busy", "rows that wait",
+    )  # fmt: skip
+    for keys, seconds in ((100, 60), (1000, 60), (10_000, 600), (100_000, 3600)):
+        each = keys / seconds
+        waiting = _DAY * seconds * (16 + 4 * CLASSES)
+        table.lines.append(
+            (f"{keys:,}", f"{seconds:,} s", f"{each:.1f}", f"{_DAY * event + each * update:.2f}",
+             f"{waiting / 1e6:,.0f} MB")
+        )  # fmt: skip
 
 
 def main(

@@ -1,5 +1,6 @@
 """What both stages do, without Spark itself: slices, waiting, release."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -160,3 +161,20 @@ def test_counts_have_no_meaning_over_partitions() -> None:
     with pytest.raises(InputError, match="no common count"):
         check_window(Tumbling(count=10), keyed=False)
     check_window(Adaptive(), keyed=False)
+
+
+def test_a_snapshot_is_kept_in_pieces() -> None:
+    from stream_leip_connectors.spark.shelf import PIECE, MapShelf
+
+    kept: dict[Any, Any] = {}
+    state = SimpleNamespace(getValue=kept.get, updateValue=kept.__setitem__, removeKey=kept.pop)
+    shelf = MapShelf(state)
+    for size in (10, 3 * PIECE, 3 * PIECE + 1, PIECE, 5):
+        data = np.random.default_rng(size).bytes(size)
+        assert shelf.get("a") is None or size != 10
+        shelf.put("a", data)
+        assert MapShelf(state).get("a") == data
+        assert len(kept) == -(-size // PIECE)
+    shelf.remove("a")
+    assert kept == {}
+    assert shelf.get("a") is None

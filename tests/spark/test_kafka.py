@@ -117,5 +117,5 @@ def test_the_example_runs(command: str, tmp_path: Path) -> None:
     *windows, north, south = done.stdout.splitlines()
     assert len(windows) == 6, done.stdout
     assert windows[-1].startswith("south 1767600120, 500 events: ")
-    assert float(north.split()[1]) == pytest.approx(0.1, abs=0.02)
-    assert float(south.split()[1]) == pytest.approx(0.3, abs=0.02)
+    assert 0.05 < float(north.split()[1]) < 0.15
+    assert 0.25 < float(south.split()[1]) < 0.4

@@ -26,6 +26,10 @@ WINDOWS: list[Any] = [
 ]
 
 
+# So many that what waits, and a monitor's snapshot, are of hundreds of kilobytes.
+MANY = 12_000
+
+
 def in_batch(spark: Any, events: Events, window: Any, partitions: int, **options: Any) -> Any:
     from stream_leip_connectors.spark import prior_updates
 
@@ -103,9 +107,9 @@ def test_a_stream_gives_the_updates_of_a_keyed_monitor(
 def test_all_events_are_one_stream_without_a_key(spark: Any, tmp_path: Path) -> None:
     from stream_leip_connectors.spark import prior_updates
 
-    events = draw(11, 1500)
-    one = events._replace(keys=np.repeat("one", 1500))
-    mixed = events.some(np.random.default_rng(5).permutation(1500))
+    events = draw(11, MANY)
+    one = events._replace(keys=np.repeat("one", MANY))
+    mixed = events.some(np.random.default_rng(5).permutation(MANY))
     window = Tumbling(seconds=10.0)
     df = spark.createDataFrame(table(mixed)).repartition(3)
     whole = found(prior_updates(df, PROFILE, window))
@@ -113,9 +117,9 @@ def test_all_events_are_one_stream_without_a_key(spark: Any, tmp_path: Path) -> 
     until = (events.times.max() // 10 + 1) * 10
     wanted = [update | {"key": None} for update in expected(one, window, until)]
     assert not differences(whole, wanted)
-    arrival = np.argsort(events.times + np.random.default_rng(6).uniform(0, 5.0, 1500))
+    arrival = np.argsort(events.times + np.random.default_rng(6).uniform(0, 5.0, MANY))
     write(events.some(arrival), tmp_path / "in", 2)
-    adaptive = Adaptive(every=100)
+    adaptive = Adaptive(every=1000)
     ours = stream(spark, tmp_path / "in", adaptive, "whole", keyed=False, watermark=5.0)
     # All but the last five seconds, which still wait.
     passed = events.times < float(events.micros.max() // 1000) / 1e3 - 5.0
