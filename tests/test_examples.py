@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 NEED_KAFKA = ("07", "08")
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("[0-9]*.py"))
+FOLDER = Path(__file__).parents[1] / "examples"
+# That of Spark runs in tests/spark, in processes of its own.
+EXAMPLES = sorted({*FOLDER.glob("[0-9]*.py")} - {FOLDER / "11_spark_kafka.py"})
 
 
 @pytest.mark.parametrize(

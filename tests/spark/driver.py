@@ -1,6 +1,5 @@
 """A query in a process of its own, to be killed: python -m tests.spark.driver FOLDER FILES."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,5 @@ def start(spark: Any, folder: Path, window: Any, **options: Any) -> Any:
 if __name__ == "__main__":
     from stream_leip import Sliding
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     where = Path(sys.argv[1])
     start(sessions.start(where), where, Sliding(seconds=20.0, every=5.0)).awaitTermination()

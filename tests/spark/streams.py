@@ -57,11 +57,15 @@ def write(events: Events, folder: Path, files: int, first: int = 0) -> None:
 
 
 def expected(events: Events, window: Any, until: float | None, **options: Any) -> list[Update]:
-    """The updates of a KeyedMonitor that takes the events in order, and then so much time."""
+    """The updates of a KeyedMonitor that takes the events in order, and then so much time.
+
+    Windows that end later than that are those that still wait on Spark.
+    """
     keyed = KeyedMonitor(PROFILE, window, **options)
     updates = keyed.update_many(events.keys.tolist(), events.scores, events.times)
     if until is not None:
         updates += keyed.advance(until)
+        updates = [update for update in updates if update.end is None or update.end <= until]
     return in_order([update.to_dict() for update in updates])
 
 

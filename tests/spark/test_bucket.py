@@ -13,8 +13,6 @@ from tests.streams import PROFILE
 
 pytestmark = pytest.mark.needs_spark
 
-WHAT = SimpleNamespace(value=PROFILE.to_json())
-
 
 class Shelf(dict[str, bytes]):
     """Snapshots in memory."""
@@ -37,21 +35,19 @@ class Bucket:
         self.note = Note()
         self.shelf: Any = Shelf()
         self.waiting: list[bytes] = []
-        self._slices = slicer(WHAT, "json", 1, keyed=keyed)
+        self._slices = slicer(lambda: PROFILE, "json", 1, keyed=keyed)
 
     def take(self, events: Events) -> None:
         from stream_leip_connectors.spark.bucket import Note, take_in
-        from stream_leip_connectors.spark.slicing import held_of
+        from stream_leip_connectors.spark.held import Held
 
         lists = pa.array(list(events.scores))
         micros, keys = pa.array(events.micros), pa.array([key.encode() for key in events.keys])
         batch = pa.RecordBatch.from_arrays([lists, micros, keys], names=["scores", "micros", "key"])
         for slices in self._slices(iter([batch])):
-            columns = [slices.column(name).to_pylist() for name in ("key", "times", "rows")]
+            parts = [Held.from_bytes(each) for each in slices.column("held").to_pylist()]
             note = Note.from_bytes(self.note.to_bytes())  # as it comes from the store
-            self.waiting.append(
-                take_in(note, held_of(columns[0], columns[1], columns[2], 3)).to_bytes()
-            )
+            self.waiting.append(take_in(note, Held.join(parts, 3)).to_bytes())
             self.note = note
 
     def advance(self, mark: float) -> list[Update]:
@@ -165,3 +161,20 @@ def test_counts_have_no_meaning_over_partitions() -> None:
     with pytest.raises(InputError, match="no common count"):
         check_window(Tumbling(count=10), keyed=False)
     check_window(Adaptive(), keyed=False)
+
+
+def test_a_snapshot_is_kept_in_pieces() -> None:
+    from stream_leip_connectors.spark.shelf import PIECE, MapShelf
+
+    kept: dict[Any, Any] = {}
+    state = SimpleNamespace(getValue=kept.get, updateValue=kept.__setitem__, removeKey=kept.pop)
+    shelf = MapShelf(state)
+    for size in (10, 3 * PIECE, 3 * PIECE + 1, PIECE, 5):
+        data = np.random.default_rng(size).bytes(size)
+        assert shelf.get("a") is None or size != 10
+        shelf.put("a", data)
+        assert MapShelf(state).get("a") == data
+        assert len(kept) == -(-size // PIECE)
+    shelf.remove("a")
+    assert kept == {}
+    assert shelf.get("a") is None

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from stream_leip import InputError, SourceProfile, Update
 from stream_leip.adapt import adapt as under
 from stream_leip_connectors.spark.columns import Which, key_of, scores_of
-from stream_leip_connectors.spark.profiles import broadcast, profile_of
+from stream_leip_connectors.spark.profiles import broadcast
 from stream_leip_connectors.spark.reading import Format, Reader, check_format
 
 Prior: TypeAlias = DataFrame | Update | Mapping[str, float] | Sequence[float]
@@ -54,14 +54,14 @@ def adapt(
     check_format(format)
     known = broadcast(df, profile)
 
-    def posteriors(batches: Iterator[tuple[Any, Any]]) -> Iterator[Any]:
-        found = profile_of(known.value)
+    def posteriors(batches: Iterator[tuple[pd.Series, pd.Series]]) -> Iterator[pd.DataFrame]:
+        found = known()
         reader = Reader(found, format)
         for given, priors in batches:
             rows, reasons = reader.rows(pa.Array.from_pandas(given))
             yield _adapted(rows, priors, reasons, found)
 
-    udf = F.pandas_udf(posteriors, _OUT, F.PandasUDFType.SCALAR_ITER)
+    udf = F.pandas_udf(posteriors, _OUT)
     if isinstance(mix, DataFrame):
         joined = _with_newest(df, mix, key)
     else:
@@ -96,7 +96,8 @@ def _with_newest(df: DataFrame, updates: DataFrame, key: Which | None) -> DataFr
             "as in docs/spark.md"
         )
     known = updates.where(F.col("adapting_prior").isNotNull())
-    newest = Window.partitionBy("key").orderBy(F.col("sequence").desc())
+    # By time first: a key that was forgotten, being idle, begins its sequence anew.
+    newest = Window.partitionBy("key").orderBy(F.desc("end"), F.desc("sequence"))
     latest = (
         known.withColumn("_place", F.row_number().over(newest))
         .where("_place = 1")

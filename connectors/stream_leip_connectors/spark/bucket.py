@@ -152,7 +152,7 @@ def release(
     """
     note.released = edge
     timed = plan.every is not None
-    keys = set(ready.keys()) | set(note.awake)
+    keys = {ready.names[code] for code in np.unique(ready.codes)} | set(note.awake)
     for key in keys:
         snapshot = shelf.get(key)
         if snapshot is not None:
@@ -247,10 +247,11 @@ def _forget(plan: Plan, note: Note, shelf: Shelf, ready: Held) -> None:
     """Forget keys that had no events for too long."""
     if plan.idle is None:
         return
-    for code in np.unique(ready.codes):
-        key = ready.names[code]
-        newest = float(ready.times[ready.codes == code].max())
-        note.seen[key] = max(newest, note.seen.get(key, -inf))
+    newest = np.full(len(ready.names), -inf)
+    np.maximum.at(newest, ready.codes, ready.times)
+    for key, time in zip(ready.names, newest.tolist(), strict=True):
+        if time > note.seen.get(key, -inf):
+            note.seen[key] = time
     for key in [key for key, seen in note.seen.items() if note.released - seen > plan.idle]:
         if key not in note.awake:
             shelf.remove(key)

@@ -75,6 +75,12 @@ class Held:
             self, codes=self.codes[which], times=self.times[which], rows=self.rows[which]
         )
 
+    def compact(self) -> "Held":
+        """The same events, without names that none of them has."""
+        used, codes = np.unique(self.codes, return_inverse=True)
+        names = [self.names[code] for code in used.tolist()]
+        return replace(self, names=names, codes=codes.astype(np.int32))
+
     def in_order(self) -> "Held":
         """By time, and by what is in a row where times are the same."""
         return self.some(np.lexsort((_mixed(self.rows), self.times)))

@@ -9,26 +9,25 @@ from stream_leip import SourceProfile, Update
 from stream_leip_connectors.events import encode_update
 from stream_leip_connectors.spark.bucket import Note, Plan, close, feed, finished
 from stream_leip_connectors.spark.held import Held
-from stream_leip_connectors.spark.profiles import profile_of
-from stream_leip_connectors.spark.slicing import Stage, held_of
+from stream_leip_connectors.spark.profiles import Known
+from stream_leip_connectors.spark.slicing import Stage
 
 # What both second stages give: the JSON of an update.
 VALUE = "value string"
 
 
-def merger(profile: Any, plan: Plan) -> Stage:
+def merger(known: Known, plan: Plan) -> Stage:
     """A function for mapInArrow: slices, sorted by bucket and start, to updates."""
 
     def updates(batches: Iterator[Any]) -> Iterator[Any]:
-        known = profile_of(profile.value)
         bucket: int | None = None
-        merging = _Merging(known, plan)
+        merging = _Merging(known(), plan)
         for batch in batches:
             found: list[Update] = []
             for number, part in _parts(batch):
                 if number != bucket and bucket is not None:
                     found += merging.finish()
-                    merging = _Merging(known, plan)
+                    merging = _Merging(known(), plan)
                 bucket = number
                 found += merging.take(part)
             yield _encoded(found)
@@ -49,10 +48,8 @@ class _Merging:
 
     def take(self, batch: Any) -> list[Update]:
         """Take slices: no slice to come has an event from before the last one's start."""
-        keys, starts, times, rows = (
-            batch.column(name).to_pylist() for name in ("key", "start", "times", "rows")
-        )
-        held = held_of(keys, times, rows, self._m)
+        starts, slices = (batch.column(name).to_pylist() for name in ("start", "held"))
+        held = Held.join([Held.from_bytes(each) for each in slices], self._m)
         self._last = max(self._last, float(held.times.max()))
         joined = Held.join([*self._waiting, held], self._m)
         edge = self._plan.edge(starts[-1])

@@ -1,23 +1,25 @@
 """The second stage on a stream: buckets in Spark's state store, released by timers."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
-from stream_leip import Update
+from stream_leip import KeyedMonitor, Update
 from stream_leip_connectors.events import encode_update
 from stream_leip_connectors.spark.bucket import Note, Plan, next_timer, release, take_in
 from stream_leip_connectors.spark.held import Held
-from stream_leip_connectors.spark.profiles import profile_of
-from stream_leip_connectors.spark.slicing import held_of
+from stream_leip_connectors.spark.profiles import Known
+from stream_leip_connectors.spark.shelf import KEY, VALUE, MapShelf
 
 # State is bytes: an array in a map state cannot be read again.
 _BYTES = StructType([StructField("value", BinaryType())])
-_KEY = StructType([StructField("key", StringType())])
+# Where the note is among the snapshots: no stream has that key.
+_NOTE = ""
 _NONE = pd.DataFrame({"value": pd.Series([], dtype=object)})
 
 
@@ -26,35 +28,29 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
 
     Parameters
     ----------
-    profile
-        The broadcast variable.
+    known
+        Gives the profile.
     plan
         How monitors are made.
     """
 
-    def __init__(self, profile: Any, plan: Plan) -> None:
-        self._broadcast = profile
+    def __init__(self, known: Known, plan: Plan) -> None:
+        self._known = known
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
         self._handle = handle
         self._held = handle.getListState("held", _BYTES)
-        self._note = handle.getValueState("note", _BYTES)
-        self._shelf = _MapShelf(handle.getMapState("monitors", _KEY, _BYTES))
-        self._profile = profile_of(self._broadcast.value)
-        self._monitors = self._plan.monitors(self._profile)
+        self._shelf = MapShelf(handle.getMapState("monitors", KEY, VALUE))
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         """Let events wait."""
-        parts = [
-            held_of(frame["key"].tolist(), frame["times"].tolist(), frame["rows"].tolist(), self._m)
-            for frame in rows
-        ]
+        parts = [Held.from_bytes(each) for frame in rows for each in frame["held"]]
         note, before = self._read_note()
         found = take_in(note, Held.join(parts, self._m))
         if len(found):
-            self._held.appendValue((found.to_bytes(),))
+            self._held.appendList([(found.to_bytes(),)])
             self._wait(note, float(found.times.min()))
         self._write_note(note, before)
         return iter([_NONE])
@@ -74,7 +70,7 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
                 [Held.from_bytes(bytes(value[0])) for value in self._held.get()], self._m
             )
             ready = held.times < edge
-            rest = held.some(~ready)
+            rest = held.some(~ready).compact()
             updates = release(self._plan, note, self._monitors, self._shelf, held.some(ready), edge)
             if len(rest):
                 self._held.put([(rest.to_bytes(),)])
@@ -88,9 +84,14 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
     def close(self) -> None:
         """Nothing is open."""
 
+    @cached_property
+    def _monitors(self) -> KeyedMonitor:
+        """With no keys, between two releases."""
+        return self._plan.monitors(self._known())
+
     @property
     def _m(self) -> int:
-        return len(self._profile.classes)
+        return len(self._known().classes)
 
     def _wait(self, note: Note, earliest: float | None) -> None:
         """Ask for a timer, unless one goes off soon enough."""
@@ -100,30 +101,10 @@ class BucketProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
             note.timer = wanted
 
     def _read_note(self) -> tuple[Note, bytes]:
-        found = self._note.get()
-        if found is None:
-            return Note(), b""
-        data = bytes(found[0])
-        return Note.from_bytes(data), data
+        data = self._shelf.get(_NOTE)
+        return (Note(), b"") if data is None else (Note.from_bytes(data), data)
 
     def _write_note(self, note: Note, before: bytes) -> None:
         data = note.to_bytes()
         if data != before:
-            self._note.update((data,))
-
-
-class _MapShelf:
-    """Snapshots in a map state."""
-
-    def __init__(self, state: Any) -> None:
-        self._state = state
-
-    def get(self, key: str) -> bytes | None:
-        found = self._state.getValue((key,))
-        return None if found is None else bytes(found[0])
-
-    def put(self, key: str, snapshot: bytes) -> None:
-        self._state.updateValue((key,), (snapshot,))
-
-    def remove(self, key: str) -> None:
-        self._state.removeKey((key,))
+            self._shelf.put(_NOTE, data)

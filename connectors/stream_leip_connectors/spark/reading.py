@@ -1,6 +1,6 @@
 """Columns of a DataFrame as Arrow arrays, to rows, keys and reasons."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -143,17 +143,6 @@ def _name(value: bytes) -> tuple[str, str | None]:
         return value.decode(), None
     except UnicodeDecodeError as error:
         return "", f"key: not UTF-8: {error.reason} (byte {error.start})"
-
-
-def in_slices(read: Read) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Each key of a batch, and where its events are; those without a key or a time are left out."""
-    usable = np.flatnonzero((read.codes >= 0) & ~np.isnan(read.times))
-    codes = read.codes[usable]
-    order = np.argsort(codes, kind="stable")
-    cuts = np.flatnonzero(np.diff(codes[order])) + 1
-    for which in np.split(usable[order], cuts):
-        if len(which):
-            yield read.names[int(read.codes[which[0]])] if read.names else "", which
 
 
 def check_format(format: str) -> None:

@@ -75,8 +75,12 @@ UPDATE = T.StructType(
 
 
 def from_wire(df: DataFrame) -> DataFrame:
-    """Updates from a column `value` of their JSON."""
-    return df.select(F.from_json("value", UPDATE).alias("update")).select("update.*")
+    """Updates from a column `value` of their JSON, such as a Kafka topic of them.
+
+    A batch of these is what `adapt` takes.
+    """
+    update = F.from_json(F.col("value").cast("string"), UPDATE)
+    return df.select(update.alias("update")).select("update.*")
 
 
 def to_wire(updates: DataFrame) -> DataFrame:

@@ -1,7 +1,6 @@
 """Bad rows: what no update can be made of, with the reason."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ from pyspark.sql import functions as F
 
 from stream_leip import SourceProfile
 from stream_leip_connectors.spark.columns import Which, key_of, scores_of, time_of
-from stream_leip_connectors.spark.profiles import broadcast, profile_of
+from stream_leip_connectors.spark.profiles import broadcast
 from stream_leip_connectors.spark.reading import Format, Reader, check_format
 
 
@@ -38,8 +37,8 @@ def bad_rows(
     if key is not None:
         columns.append(key_of(df, key))
 
-    def reasons(batches: Iterator[tuple[Any, ...]]) -> Iterator[Any]:
-        reader = Reader(profile_of(known.value), format)
+    def reasons(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+        reader = Reader(known(), format)
         for series in batches:
             held, micros, *keys = (pa.Array.from_pandas(each) for each in series)
             read = reader.read(held, micros, keys[0] if keyed else None)
@@ -47,5 +46,5 @@ def bad_rows(
             found[list(read.reasons)] = list(read.reasons.values())
             yield pd.Series(found, dtype=object)
 
-    judge = F.pandas_udf(reasons, "string", F.PandasUDFType.SCALAR_ITER)
+    judge = F.pandas_udf(reasons, "string")
     return df.withColumn("reason", judge(*columns)).where(F.col("reason").isNotNull())

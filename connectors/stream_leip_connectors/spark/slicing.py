@@ -9,70 +9,51 @@ import pyarrow as pa
 
 from stream_leip_connectors.spark.bucket import WHOLE
 from stream_leip_connectors.spark.held import Held
-from stream_leip_connectors.spark.profiles import profile_of
-from stream_leip_connectors.spark.reading import Format, Reader, in_slices
+from stream_leip_connectors.spark.profiles import Known
+from stream_leip_connectors.spark.reading import Format, Reader
 
-# What a slice is in Spark: some events of one key, their times and rows as raw bytes.
-SLICE = "bucket int, key string, start double, times binary, rows binary"
-_ARROW = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("key", pa.string()),
-        ("start", pa.float64()),
-        ("times", pa.binary()),
-        ("rows", pa.binary()),
-    ]
-)
+# What a slice is in Spark: events of one bucket, and the earliest of their times.
+SLICE = "bucket int, start double, held binary"
+_ARROW = pa.schema([("bucket", pa.int32()), ("start", pa.float64()), ("held", pa.binary())])
 
 Stage = Callable[[Iterator[Any]], Iterator[Any]]
 
 
-def slicer(profile: Any, format: Format, buckets: int, *, keyed: bool) -> Stage:
+def slicer(known: Known, format: Format, buckets: int, *, keyed: bool) -> Stage:
     """A function for mapInArrow: batches of (scores, micros, key) to slices.
 
     Bad events that have a key and a time go along as rows of NaN, to be counted.
     """
 
     def slices(batches: Iterator[Any]) -> Iterator[Any]:
-        reader = Reader(profile_of(profile.value), format)
+        reader = Reader(known(), format)
         for batch in batches:
             if batch.num_rows:
-                yield _sliced(batch, reader, buckets, keyed=keyed)
+                yield _encoded(_sliced(batch, reader, buckets, keyed=keyed))
 
     return slices
 
 
-def _sliced(batch: Any, reader: Reader, buckets: int, *, keyed: bool) -> Any:
+def _sliced(batch: Any, reader: Reader, buckets: int, *, keyed: bool) -> Iterator[tuple[int, Held]]:
+    """Each bucket that has events, and these."""
     keys = batch.column("key") if keyed else None
     read = reader.read(batch.column("scores"), batch.column("micros"), keys)
-    lines: list[tuple[int, str, float, bytes, bytes]] = []
-    for key, which in in_slices(read):
-        name = key if keyed else WHOLE
-        times = read.times[which]
-        lines.append(
-            (
-                zlib.crc32(name.encode()) % buckets,
-                name,
-                float(times.min()),
-                times.tobytes(),
-                read.rows[which].tobytes(),
-            )
-        )
+    names = read.names if keyed else [WHOLE]
+    usable = np.flatnonzero((read.codes >= 0) & ~np.isnan(read.times))
+    own = np.array([zlib.crc32(name.encode()) % buckets for name in names], np.int64)
+    numbers = own[read.codes[usable]]
+    order = np.argsort(numbers, kind="stable")
+    cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+    held = Held(names, read.codes.astype(np.int32), read.times, read.rows)
+    for which in np.split(usable[order], cuts):
+        if len(which):
+            yield int(own[read.codes[which[0]]]), held.some(which).compact()
+
+
+def _encoded(slices: Iterator[tuple[int, Held]]) -> Any:
+    lines = [(bucket, float(held.times.min()), held.to_bytes()) for bucket, held in slices]
     columns = zip(*lines, strict=True) if lines else [()] * len(_ARROW)
     arrays = [
         pa.array(list(column), each.type) for column, each in zip(columns, _ARROW, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
-
-
-def held_of(keys: list[str], times: list[bytes], rows: list[bytes], m: int) -> Held:
-    """The events of some slices."""
-    index: dict[str, int] = {}
-    codes = np.array([index.setdefault(key, len(index)) for key in keys], np.int32)
-    counts = [len(each) // 8 for each in times]
-    return Held(
-        list(index),
-        np.repeat(codes, counts),
-        np.frombuffer(b"".join(times), np.float64),
-        np.frombuffer(b"".join(rows), np.float32).reshape(-1, m),
-    )

@@ -20,12 +20,8 @@ from stream_leip_connectors.spark.processor import BucketProcessor
 from stream_leip_connectors.spark.profiles import broadcast
 from stream_leip_connectors.spark.reading import Format, check_format
 from stream_leip_connectors.spark.schema import from_wire
+from stream_leip_connectors.spark.settings import check_session
 from stream_leip_connectors.spark.slicing import SLICE, slicer
-
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-# What a session needs for streams.
-SETTINGS = {_PROVIDER: _ROCKSDB}
 
 _BUCKETS = 64
 
@@ -69,8 +65,7 @@ def prior_updates(
         The column of event times: a timestamp, or epoch seconds.
     watermark
         How many seconds the watermark is behind the latest event of all; the window's lateness
-        unless given. Events are late once the watermark has passed the end of their pane; `late`
-        counts them.
+        unless given. Events are late once a micro-batch has ended their pane; `late` counts them.
     format
         What bytes hold: "json", or a row of "float32".
     buckets
@@ -103,7 +98,7 @@ def prior_updates(
     ]
     events = df.select(*columns)
     if df.isStreaming:
-        _check_session(df)
+        check_session(df)
         events = events.withWatermark("time", f"{round(behind * 1e3)} milliseconds")
     events = events.withColumn("micros", F.unix_micros("time")).drop("time")
     slices = events.mapInArrow(slicer(known, format, buckets, keyed=key is not None), SLICE)
@@ -134,13 +129,3 @@ def _behind(window: Window, watermark: float | timedelta | None) -> float:
             f"watermark: {asked:g} s, but the window's lateness is {own:g} s; give one of them"
         )
     return asked
-
-
-def _check_session(df: DataFrame) -> None:
-    """InputError unless the session keeps state as this needs it."""
-    found = df.sparkSession.conf.get(_PROVIDER, "")
-    if "RocksDB" not in str(found):
-        raise InputError(
-            f"{_PROVIDER}: {found!r}; streams need the RocksDB state store: set it to {_ROCKSDB}, "
-            "as in stream_leip_connectors.spark.SETTINGS"
-        )
