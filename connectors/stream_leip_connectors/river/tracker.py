@@ -6,13 +6,15 @@ from typing import Any
 from river import stats
 
 from stream_leip import Estimator, SourceProfile
+from stream_leip._kernels.mixture import PANE
 from stream_leip.windows import Window
 from stream_leip_connectors.river.choosing import check_profile, example_profile
 from stream_leip_connectors.river.memory import open_memory
 from stream_leip_connectors.river.reading import Inlet
 
-# Nobody asks for the mix at every pane, and several at once are cheaper than one by one.
-_PANES = 10
+# Nobody asks for the mix at every pane, and several at once are cheaper than one by one: so many
+# bytes of scores wait, or one pane.
+_WAITING = 1 << 18
 
 
 class PriorTracker(stats.base.Statistic[dict[str, float]]):
@@ -68,7 +70,7 @@ class PriorTracker(stats.base.Statistic[dict[str, float]]):
         self.profile = profile
         self.window = window
         self.estimator = estimator
-        self._inlet = Inlet(profile, _PANES)
+        self._inlet = Inlet(profile, max(1, _WAITING // (8 * PANE * len(profile.classes))))
         self._memory = open_memory(profile, window, estimator)
 
     @classmethod
