@@ -1,6 +1,7 @@
 """The Kafka connector for a long time at half its top rate: its memory and its lag.
 
-Run `python -m benchmarks.soak [--minutes 15] [--client confluent] [--markdown docs/kafka-soak.md]`.
+Run `python -m benchmarks.soak [--minutes 15] [--client confluent] [--markdown docs/kafka.md]
+[--picture docs/images/kafka-soak.svg]`.
 It first measures the top rate, on a topic that is full. Linux only: memory is read from /proc. The
 connector is a process of its own; the broker and the one who writes share the cores with it. Events
 are written by confluent-kafka: kafka-python cannot write half of what the connector reads.

@@ -196,6 +196,29 @@ def test_more_partitions_need_a_reset(
     watched(bootstrap, topic, 2000)
 
 
+def test_partitions_that_are_added_while_it_runs(
+    bootstrap: str, new_topic: NewTopic, admin: Any, client: str
+) -> None:
+    topic = new_topic(2)
+    feed(bootstrap, topic)
+    often = {
+        "kafka-python": "metadata_max_age_ms",
+        "confluent": "topic.metadata.refresh.interval.ms",
+    }
+    # Polls that end long before the group has settled: a client must not forget that it rejoins.
+    given = settings(bootstrap, topic, commit_every=0.02)
+    monitor = KafkaMonitor(PROFILE, given, WINDOW, client_options={often[client]: 300})
+
+    def grow() -> None:
+        with Running(monitor) as one:
+            one.until(all_taken(monitor, 2000))
+            admin.create_partitions({topic: 3})
+            one.until(lambda: False)
+
+    with pytest.raises(TopicsError, match=r"was given more partitions than the 2 .* kafka reset"):
+        grow()
+
+
 def test_a_group_with_members_is_not_reset(
     bootstrap: str, new_topic: NewTopic, tmp_path: Path
 ) -> None:

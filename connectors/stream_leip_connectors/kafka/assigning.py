@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from stream_leip_connectors.kafka.application import Membership, Topics
 from stream_leip_connectors.kafka.blueprint import Identity
 from stream_leip_connectors.kafka.client import Client, GroupConsumer
+from stream_leip_connectors.kafka.errors import TopicsError
 from stream_leip_connectors.kafka.restoring import Situation, read_changelog
 from stream_leip_connectors.kafka.working import Making, Working
 
@@ -36,6 +37,12 @@ class Assigning:
     def tasks(self, wanted: list[int], consumer: GroupConsumer) -> dict[int, Working]:
         """By partition; none if asked to stop. No transaction of the worker's may be open."""
         group, topic = self.membership.group, self.topics.input
+        if max(wanted) >= self.partitions:
+            raise TopicsError(
+                f"input: topic {topic!r} was given more partitions than the {self.partitions} that "
+                "it had at the start, so that keys move between them: begin anew with 'stream-leip "
+                "kafka reset'"
+            )
         committed = {each: consumer.committed(each) for each in wanted}
         reader = self.client.reader()
         try:

@@ -124,6 +124,11 @@ class InGroup:
 
     def poll(self, timeout: float) -> dict[int, Records]:
         """What came, by partition; rebalances happen in here."""
+        coordinator = self._consumer._coordinator
+        if coordinator.rejoining:
+            # Where the topic's metadata made it rejoin, as leader, and the answer comes later than
+            # this poll ends, the client would forget that it waits for one, and be silent for ever.
+            coordinator.request_rejoin()
         with translated(self._kafka, reading=True):
             found = self._consumer.poll(timeout_ms=int(1000 * timeout))
         return {each.partition: columns(records) for each, records in found.items()}
