@@ -106,6 +106,19 @@ class OpenPane:
         self._put(place, rows)
         self.n += len(rows)
 
+    def fill(self, rows: Rows, events: NDArray[np.int64], times: Vector | None) -> None:
+        """Take the rows of a pane that begins and ends with them, without a copy if it can.
+
+        It is to be sealed before the rows can change.
+        """
+        if self._classes.shape[1]:
+            self.extend(rows, events, times)
+            return
+        if times is not None:
+            self._span(float(times.min()), float(times.max()))
+        self._rows, self._events = rows, events
+        self.n = self.seen = len(rows)
+
     def _put(self, place: slice, rows: Rows) -> None:
         if self._classes.shape[1]:
             ranking.largest_entries(rows, self._rows[place], self._classes[place])

@@ -90,7 +90,7 @@ class Pane:
         if classes.shape[1]:
             ranking.rank_sparse(rows, classes, keys, labels)
         else:
-            ranking.rank(rows, rows.view(np.int32), keys, labels)
+            ranking.rank_checked(rows.view(np.int32), keys, labels)
         if n and int(numbers[-1]) - first > INDEX:
             raise _too_long()
         keys.sort()
@@ -129,8 +129,7 @@ class Pane:
     @property
     def bounds(self) -> tuple[int, int]:
         """The first and the last event number."""
-        events = self.keys & INDEX
-        return int(events.min()) + self.first, int(events.max()) + self.first
+        return int((self.keys & INDEX).min()) + self.first, self.last
 
     @property
     def tops(self) -> NDArray[np.float32]:

@@ -76,7 +76,9 @@ def row_arrays(
 
 
 @st.composite
-def scopes(draw: st.DrawFn, max_rows: int = 80) -> tuple[NDArray[np.float32], SourceProfile]:
+def scopes(
+    draw: st.DrawFn, min_rows: int = 1, max_rows: int = 80
+) -> tuple[NDArray[np.float32], SourceProfile]:
     """Rows and a profile of as many classes."""
     m = draw(st.integers(2, 6))
-    return draw(row_arrays(m, max_rows=max_rows)), draw(profiles(m))
+    return draw(row_arrays(m, min_rows, max_rows)), draw(profiles(m))

@@ -272,6 +272,22 @@ def test_em_is_certified_and_beats_textbook_em(
     assert gradient.max() - 1 <= 1.1e-8
 
 
+@given(scope=scopes(min_rows=128, max_rows=2000), weighted=st.booleans())
+@settings(max_examples=60)
+def test_em_of_rows_class_by_class_is_certified(
+    scope: tuple[NDArray[np.float32], SourceProfile], weighted: bool
+) -> None:
+    # From 128 rows on passes go class by class, and the first of them are in float32.
+    rows, profile = scope
+    rng = np.random.default_rng(len(rows))
+    times = rng.integers(1, 4, len(rows)) if weighted else np.ones(len(rows), np.int64)
+    found = EM().estimate(rows, profile, weights=times if weighted else None)
+    assert found.details["certified"]
+    x = np.repeat(rows, times, axis=0) / profile.soft_prior
+    gradient = (x / (x @ found.prior)[:, None]).mean(axis=0)
+    assert gradient.max() - 1 <= 1.1e-8
+
+
 @given(scope=scopes(), begin=st.integers(0, 5))
 @settings(max_examples=50)
 def test_em_finds_the_same_maximum_from_any_start(

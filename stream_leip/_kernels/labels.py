@@ -22,6 +22,13 @@ _ONE64 = 0x3FF0000000000000  # the bits of float64 1.0
 _WHOLE = 1.0 + 2.0 * SUM_TOLERANCE
 
 
+@njit(cache=True, error_model="numpy", fastmath=False)
+def _put(best, i, keys, labels):
+    """Take the largest entry of row i apart, whose bits are above its class."""
+    labels[i] = _LABEL - (best & _LABEL)
+    keys[i] = (np.uint64(max(ONE - (best >> 16), 0)) << HIGH) | np.uint64(i)
+
+
 @njit(cache=True, error_model="numpy", fastmath=FAST, forceinline=True)
 def rank(rows, bits, keys, labels):
     """Fill each row's rank key and label; return whether all rows sum to one.
@@ -38,9 +45,19 @@ def rank(rows, bits, keys, labels):
             total += rows[i, j]
         if not abs(total - 1.0) <= SUM_TOLERANCE:
             return False
-        labels[i] = _LABEL - (best & _LABEL)
-        keys[i] = (np.uint64(max(ONE - (best >> 16), 0)) << HIGH) | np.uint64(i)
+        _put(best, i, keys, labels)
     return True
+
+
+@njit(cache=True, error_model="numpy", fastmath=False)
+def rank_checked(bits, keys, labels):
+    """The same for rows that came through the gate, which sum to one."""
+    n, m = bits.shape
+    for i in range(n):
+        best = np.int64(0)
+        for j in range(m):
+            best = max(best, (np.int64(bits[i, j]) << 16) | (_LABEL - j))
+        _put(best, i, keys, labels)
 
 
 @njit(cache=True, error_model="numpy", fastmath=False)

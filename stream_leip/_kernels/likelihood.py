@@ -235,16 +235,16 @@ def _accelerate(
     before = gap
     image = prior * g
     image /= image.sum()
-    rough = False
+    rough = False  # whether `g` is of a quick pass, which certifies nothing
     while rough or (gap > tolerance and used < passes):
-        rough = columns.size > 0 and gap > _QUICK_GAP and used < passes
+        quick = columns.size > 0 and gap > max(_QUICK_GAP, tolerance) and used < passes
         candidate = extrapolate(prior, image, moves, images, min(held, DEPTH))
         gradient(
-            rows, columns, classes, rates, spread, weights, candidate, source, step, rough, ahead
+            rows, columns, classes, rates, spread, weights, candidate, source, step, quick, ahead
         )
         used += 1
         reached = ahead.max() - 1.0
-        if held > 0 and not reached <= _FARTHEST * gap:
+        if held > 0 and not reached <= _FARTHEST * max(gap, tolerance):
             held = 0  # it led astray: a plain step from the same place
             continue
         further = candidate * ahead
@@ -257,6 +257,7 @@ def _accelerate(
         g[:] = ahead
         image = further
         gap = reached
+        rough = quick
         if used - looked >= _FEW:
             if gap > max(tolerance, 0.25 * before) and used >= m // 8:
                 break

@@ -53,7 +53,9 @@ class CountState:
                 self._begin()
             end = min(begin + self._every - self._open.seen, len(rows))
             part = slice(begin, end)
-            self._open.extend(rows[part], events[part], None if times is None else times[part])
+            whole = end - begin == self._every and not self._capped
+            take = self._open.fill if whole else self._open.extend
+            take(rows[part], events[part], None if times is None else times[part])
             self._cap.hold_one(self._open)
             if self._open.seen == self._every:
                 yield self._end(end - 1)
