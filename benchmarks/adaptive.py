@@ -205,9 +205,8 @@ def compare_keys(report: Report, step: Step, quick: bool) -> None:
     )  # fmt: skip
     most = LIVE // 10 if quick else LIVE
     costs = {}
-    for keys, events in (
-        (100, EACH), (1000, EACH), (most, EACH), (most, YOUNG), (100, 10 * EACH)
-    ):  # fmt: skip
+    streams = (100, EACH), (1000, EACH), (most, EACH), (most, YOUNG), (100, 10 * EACH)
+    for keys, events in dict.fromkeys(streams):
         step(f"{keys} keys of {events} events")
         kept = fresh(partial(keep, keys, events))
         costs[keys, events] = kept.each

@@ -1,6 +1,5 @@
 """The alarm: whether the class mix changed, whatever the validation set leaves open."""
 
-from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from stream_leip._kernels.mixture import PANE
 from stream_leip._kernels.tracking import Limits
 from stream_leip._kernels.wager import Wager
 from stream_leip.arrays import Matrix, Vector
+from stream_leip.twins import alike
 
 # The warning's threshold, a logarithm, and the part of the mixes that the validation set allows
 # which it does not look at: placed so that under 5 % of streams of 10,000 events without a change
@@ -66,7 +66,7 @@ class Alarm:
 
     def twin(self) -> "Alarm":
         """An alarm in the same state, with a wager of its own."""
-        other = copy(self)
+        other = alike(self)
         other.wager = Wager(*(each.copy() for each in self.wager))
         n = int(self._starts.n[0])
         other._starts = kernel.Starts(*(np.empty_like(each) for each in self._starts))

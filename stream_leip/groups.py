@@ -25,7 +25,8 @@ class Groups:
         self._codes = np.array([index.setdefault(name, len(index)) for name in names], np.int64)
         self.keys = list(index)
         codes = self._codes[batch.places]
-        order = np.argsort(codes, kind="stable")
+        # Numbers of 16 bits are sorted by radix.
+        order = np.argsort(codes.astype(np.min_scalar_type(len(index))), kind="stable")
         self.rows = batch.rows[order]
         self.times = None if batch.times is None else batch.times[order]
         self.places = batch.places[order]

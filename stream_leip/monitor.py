@@ -1,7 +1,6 @@
 """The monitor: one stream's rows to panes to window to estimator to update."""
 
 from collections.abc import Iterator, Mapping
-from copy import copy
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ from stream_leip.profile import SourceProfile
 from stream_leip.settings import from_plain, to_plain
 from stream_leip.times import Time, Times, epoch_seconds
 from stream_leip.tracker import Tracker
+from stream_leip.twins import alike
 from stream_leip.update import Update
 from stream_leip.windows import Adaptive, Layout, Scope, Window
 from stream_leip.windows.adaptive import AdaptiveState
@@ -157,7 +157,7 @@ class Monitor:
     def twin(self, on_late: OnLate | None = None) -> "Monitor":
         """A monitor made as this one, which took no event yet; much cheaper than to make one."""
         assert not self._events
-        other = copy(self)
+        other = alike(self)
         if self._tracker is not None:
             other._tracker = self._tracker.twin()
             other._beside = None if self._beside is None else other._tracker

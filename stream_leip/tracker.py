@@ -1,6 +1,5 @@
 """The tracker: follows the class mix with a memory that adapts, and raises the alarm."""
 
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from stream_leip.estimators.threshold import confident_share
 from stream_leip.null import at_home, since_a_change
 from stream_leip.profile import SourceProfile
 from stream_leip.tracked import Recent, Tracked
+from stream_leip.twins import alike
 
 VERSION = 3
 LONGEST = PANE << (RUNGS - 1)
@@ -93,7 +93,7 @@ class Tracker:
     def twin(self) -> "Tracker":
         """A tracker made as this one, which saw no event yet; much cheaper than to make one."""
         assert not self.events
-        other = copy(self)
+        other = alike(self)
         other._mixture = mixtures.Mixture(*(each.copy() for each in self._mixture))
         other._ladder = ladders.Ladder(*(each.copy() for each in self._ladder))
         if self.alarm is not None:
