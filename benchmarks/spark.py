@@ -174,14 +174,14 @@ def compare(
     for cores, all_keys in CASES.items():
         with session(cores, folder) as spark:
             for query in (None, profile):  # Java compiles what runs often, workers load the kernels
-                step(f"{cores} cores: warming up")
+                step(f"cores: {cores}, warming up")
                 run(spark, folder / "10", query, seconds_of(events, 10))
             for keys in all_keys:
                 window = seconds_of(events, keys)
                 loops: list[Measured] = []
                 ours: list[Measured] = []
                 for _ in range(repeats):  # in turns, so that what else goes on hits both alike
-                    step(f"{cores} cores, {keys} keys")
+                    step(f"cores: {cores}, keys: {keys}")
                     loops.append(run(spark, folder / str(keys), None, window))
                     ours.append(run(spark, folder / str(keys), profile, window))
                 seconds, cpu, bare_seconds, bare_cpu = (
@@ -200,7 +200,7 @@ def compare(
                      f"{bare_cpu / cpu:.2f}")
                 )  # fmt: skip
                 figure = f"{bare_seconds / seconds:.0%} by the clock, {bare_cpu / cpu:.0%} by CPU"
-                asked = f"{cores} cores, {keys:,} keys: half the speed of the bare query"
+                asked = f"cores: {cores}, keys: {keys:,}: half the speed of the bare query"
                 report.require(asked, figure, bare_cpu / cpu >= 0.5)
                 kept[cores, keys] = min(ours, key=lambda run: run.cpu)
     return kept
