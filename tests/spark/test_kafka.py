@@ -90,24 +90,28 @@ def test_updates_go_from_a_topic_to_a_topic(
     assert [(each.key, each.value) for each in found["rejected"]] == [(b"shop-7", b"{")]
 
 
-COMMANDS = {
-    "python": [sys.executable],
-    "spark-submit": [
-        str(Path(sys.executable).with_name("spark-submit")),
-        *("--master", "local[2]"),
-        *("--packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"),
+SUBMIT = [
+    str(Path(sys.executable).with_name("spark-submit")),
+    *("--master", "local[2]"),
+    *("--packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"),
+]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param([sys.executable], id="python"),
+        pytest.param(SUBMIT, id="spark-submit", marks=pytest.mark.slow),
     ],
-}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_example_runs(command: str, tmp_path: Path) -> None:
+)
+def test_the_example_runs(command: list[str], tmp_path: Path) -> None:
     """In a process of its own: what it sets, a session of the tests would not take."""
     example = ROOT / "examples/11_spark_kafka.py"
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     done = subprocess.run(
-        [*COMMANDS[command], str(example)],
+        [*command, str(example)],
         cwd=tmp_path,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "JDK_JAVA_OPTIONS": java},
         capture_output=True,
         text=True,
         timeout=900,
