@@ -58,8 +58,8 @@ def fresh_wager(groups: Any, source: Any) -> Wager:
     shape = SIDES, len(ODDS), len(source)
     fixed, slope, pane, values, best = np.ones((5, *shape))
     return Wager(
-        groups, source, source.copy(), np.zeros(1), np.zeros(len(source)), fixed, slope, pane, values,
-        best, np.zeros(shape, np.int64),
+        groups, source, source.copy(), np.zeros(1), np.zeros(len(source)), fixed, slope, pane,
+        values, best, np.zeros(shape, np.int64),
     )  # fmt: skip
 
 
