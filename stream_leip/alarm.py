@@ -53,16 +53,19 @@ class Alarm:
         Of all streams without a change, at most this share ever raise the alarm.
     wager
         What the mixture of experts has won so far.
-    null, covariance
-        The mix that "no change" means at first, and what is left open of it.
+    null, covariance, known
+        The mix that "no change" means at first, what is left open of it, and of how many rows it is
+        known.
     """
 
-    def __init__(self, level: float, wager: Wager, null: Vector, covariance: Matrix) -> None:
+    def __init__(
+        self, level: float, wager: Wager, null: Vector, covariance: Matrix, known: int
+    ) -> None:
         self.level = level
         self.wager = wager
         self.nulls = 0
         self.last_change: int | None = None
-        self.begin(0, null, covariance)
+        self.begin(0, null, covariance, known)
 
     def twin(self) -> "Alarm":
         """An alarm in the same state, with a wager of its own."""
@@ -74,8 +77,8 @@ class Alarm:
             theirs[:n] = mine[:n]
         return other
 
-    def begin(self, event: int, null: Vector, covariance: Matrix, known: int = 0) -> None:
-        """Start the wager anew at a pane's end, against a null, known by so many of its events."""
+    def begin(self, event: int, null: Vector, covariance: Matrix, known: int) -> None:
+        """Start the wager anew at a pane's end, against a null that so many rows are known of."""
         self.nulls += 1
         self.origin = event
         self.known = known
@@ -110,7 +113,9 @@ class Alarm:
         self._radii = np.array([chdtri(free, _MIXES * spend), chdtri(free, _UNSEEN)])
         self.threshold = float(-np.log(_LUCK * spend))
         z = -float(ndtri(_SHARES * spend / (2 * len(null))))
-        shares.place(self.wager, *_ends(null, np.diag(self.covariance), z))
+        # Half a sure row of each group, for those that hardly any row was of.
+        variance = np.diag(self.covariance) + 0.5 / self.known**2
+        shares.place(self.wager, *_ends(null, variance, z))
 
     @property
     def warning(self) -> bool:

@@ -106,8 +106,9 @@ def mean_covariance(ranked: RowSet, profile: SourceProfile, prior: Vector) -> Ma
     n = len(ranked.rows)
     _require_rows(n)
     mean, gram = _moments(_Scope.of(ranked, profile, NO_WEIGHTS, n, "soft"), prior)
-    gram[np.diag_indices(len(prior))] += PSEUDO_COUNT / (n * prior**2)
-    found: Matrix = np.outer(prior, prior) * (gram - np.outer(mean, mean)) / n
+    m = len(prior)
+    unseen = PSEUDO_COUNT / n**2 * (np.eye(m) - 1.0 / m)
+    found: Matrix = np.outer(prior, prior) * (gram - np.outer(mean, mean)) / n + unseen
     return found
 
 

@@ -1,7 +1,5 @@
 """What "no change" means to the alarm: a mix, and what is left open of its mean row."""
 
-import numpy as np
-
 from stream_leip.arrays import Matrix, Vector
 from stream_leip.estimators import EM
 from stream_leip.estimators.estimate import NO_WEIGHTS
@@ -11,10 +9,9 @@ from stream_leip.tracked import Recent
 
 
 def at_home(profile: SourceProfile) -> tuple[Vector, Matrix]:
-    """The source's mix, as far as the validation rows tell, half a sure row of each class added."""
-    n = profile.validation.n
-    covariance: Matrix = profile.evidence.covariance / n
-    return profile.soft_prior, covariance + np.diag(np.full(len(covariance), PSEUDO_COUNT / n**2))
+    """The source's mix, and the covariance of the validation rows' mean."""
+    covariance: Matrix = profile.evidence.covariance / profile.validation.n
+    return profile.soft_prior, covariance
 
 
 def since_a_change(rows: Recent, profile: SourceProfile) -> tuple[Vector, Matrix]:

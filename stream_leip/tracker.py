@@ -35,7 +35,7 @@ _SEEN = 500
 _SMALLEST = 4 * PANE
 _NO_LIMITS = Limits(0, np.empty((0, 0)), np.empty(0), np.inf, np.inf)
 # Bytes of Python objects, measured.
-_OBJECTS = 12_000
+_OBJECTS = 13_000
 
 
 class Tracker:
@@ -82,7 +82,7 @@ class Tracker:
         self.alarm: Alarm | None = None
         if alarm is not None:
             self._wager = _wager(profile)
-            self.alarm = Alarm(alarm, self._wager, *at_home(profile))
+            self.alarm = Alarm(alarm, self._wager, *at_home(profile), profile.validation.n)
         self._rows = np.empty((_SMALLEST, top_k or m), np.float32)
         self._classes = np.empty((_SMALLEST, top_k), np.uint16) if top_k else ALL_CLASSES
         self._keys = np.empty(_SMALLEST, np.uint64)
@@ -231,7 +231,8 @@ class Tracker:
         """Let the source be the null again."""
         assert self.alarm is not None
         self.alarm.nulls = 0
-        self.alarm.begin(self.events - self.events % PANE, *at_home(self._profile))
+        known = self._profile.validation.n
+        self.alarm.begin(self.events - self.events % PANE, *at_home(self._profile), known)
 
     def _rank(self, part: slice) -> None:
         """Label rows, and key them by confidence."""
@@ -260,14 +261,16 @@ class Tracker:
         elif alarm.warning or self._review is None or self.events < self._review:
             return False
         rows = self.recent(since)
-        alarm.begin(self.events, *since_a_change(rows, self._profile), known=len(rows))
+        alarm.begin(self.events, *since_a_change(rows, self._profile), len(rows))
         return raised
 
     @property
     def _review(self) -> int | None:
         """The event at which twice the rows are known that a null after a change was made of."""
         alarm = self.alarm
-        if alarm is None or alarm.last_change is None or not 0 < alarm.known <= self.reach // 2:
+        if alarm is None or alarm.last_change is None or alarm.nulls == 1:
+            return None
+        if alarm.known > self.reach // 2:
             return None
         return alarm.last_change + 2 * alarm.known
 

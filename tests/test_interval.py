@@ -119,7 +119,7 @@ def test_mean_covariance_is_that_of_rows_adapted_to_the_prior(name: str) -> None
     prior = (n * estimate(rows, profile) + 0.5) / (n + 5.0)
     adapted = rows * (prior / profile.soft_prior)
     adapted /= adapted.sum(axis=1, keepdims=True)
-    expected = np.cov(adapted.T, ddof=0) / n + np.diag(np.full(10, 0.5 / n**2))
+    expected = np.cov(adapted.T, ddof=0) / n + 0.5 / n**2 * (np.eye(10) - 0.1)
     found = mean_covariance(Given(rows), profile, prior)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-9)
     # Rows adapted to their own estimate have it as their mean: nothing else need be known of them.

@@ -23,8 +23,8 @@ def test_changes_are_found_first_second_and_back_home(data: Data) -> None:
     first, second, back = delays(Pool.of(data), 2000, 0.5, 6)
     assert first.warned <= 100
     assert first.raised <= 150
-    assert second.raised <= 150
-    assert back.raised <= 300
+    assert second.raised <= 100
+    assert back.raised <= 200
 
 
 @pytest.mark.parametrize("name", ["sudden", "square", "all sudden", "all walk"])
