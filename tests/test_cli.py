@@ -45,7 +45,7 @@ def test_version_of_the_installed_command(tmp_path: Path) -> None:
 def test_estimate_for_people(folder: Path) -> None:
     done = run("estimate", "today.npz", cwd=folder)
     assert done.returncode == 0
-    assert "class mix of 2000 rows" in done.stdout
+    assert "class mix of 2000 rows; low to high: auto's 95% interval" in done.stdout
     assert "auto takes" in done.stdout
 
 
@@ -103,7 +103,7 @@ def test_csv_and_npz_say_the_same(folder: Path) -> None:
         (["fit", "other.npz"], "no array 'scores'; found x"),
         (["fit", "bad.csv"], "bad.csv: could not convert string 'x'"),
         (["fit", "narrow.csv"], "the header names 1 classes"),
-        (["estimate", "today.npz", "--profile", "none.json"], "none.json: cannot be read"),
+        (["estimate", "today.npz", "--profile", "none.json"], "none.json: no such file"),
         (["estimate", "nan.npz"], "row 1: the score of class '0' is nan"),
         (["estimate", "wide.csv"], "no column for class '0'; the profile's classes are 0, 1"),
         (["fit", "renamed.npz"], "not a readable .npz file"),

@@ -165,6 +165,17 @@ def test_a_hundred_classes_can_be_searched(browser: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.needs_browser
+def test_small_shares_have_labels_of_their_own(browser: Any, tmp_path: Path) -> None:
+    path = written(from_result(simulate(2)), tmp_path)
+    with Page(browser, path) as page:
+        labels = page.page.evaluate(
+            "Bokeh.documents[0].roots()[0].left[0].formatter"
+            ".doFormat([0, 0.0005, 0.005, 0.01, 0.015, 0.5, 1], { loc: 0 })"
+        )
+    assert labels == ["0 %", "0.05 %", "0.5 %", "1 %", "1.5 %", "50 %", "100 %"]
+
+
+@pytest.mark.needs_browser
 def test_two_classes_without_a_single_extra(browser: Any, tmp_path: Path) -> None:
     result = simulate(2)
     plain = replace(result, tracks={"p": replace(result.tracks["<b>plain</b>"], name="p")})

@@ -36,6 +36,7 @@ from stream_leip_connectors.detection import ABSENT, Asked
 from stream_leip_connectors.loading import load
 from stream_leip_connectors.reading import open_reader
 
+LEVEL = 0.95
 ESTIMATORS: dict[str, Estimator] = {
     "auto": Auto(),
     "LEIP": LEIP(),
@@ -101,12 +102,12 @@ def estimate(
     rows = source.rows(matrix)
     found = {name: each.estimate(rows, source) for name, each in ESTIMATORS.items()}
     # The interval comes with a monitor's update.
-    (update,) = Monitor(source, Tumbling(count=len(matrix))).update_many(matrix)
+    (update,) = Monitor(source, Tumbling(count=len(matrix)), level=LEVEL).update_many(matrix)
     if json:
         sys.stdout.buffer.write(_as_json(source, found, update, len(bad)) + b"\n")
         sys.stdout.buffer.flush()
     else:
-        title = f"class mix of {len(rows)} rows"
+        title = f"class mix of {len(rows)} rows; low to high: auto's {LEVEL:.0%} interval"
         out.print(estimates_table(source, found, title, update, out.width))
         details = found["auto"].details
         reason = f"auto takes {details['estimator']}: {details['reason']}"

@@ -81,7 +81,7 @@
     write("name", told.name);
     document.title = `${told.alarm.state === "raised" ? "▲ " : ""}${told.name} – class mix`;
     // A class and its share stay on one line where there is room.
-    at("mix-now").replaceChildren(...told.mix.flatMap((each, j) => j ? [", ", make("span", each)] : [make("span", each)]));
+    at("mix-now").replaceChildren(...told.mix.flatMap((each, j) => [" ", make("span", j + 1 < told.mix.length ? `${each},` : each)]));
     write("alarm-word", told.alarm.word);
     at("alarm-card").dataset.state = told.alarm.state;
     write("alarm-said", told.alarm.said);

@@ -231,8 +231,8 @@ def new_axes(axes: Axes) -> new_figure:
 
 
 def as_shares(plot: Plot) -> None:
-    """Have the y axis begin at nothing, and count in per cent."""
-    plot.figure.yaxis.formatter = NumeralTickFormatter(format="0 %")
+    """Have the y axis begin at nothing, and count in per cent, in parts of one where need be."""
+    plot.figure.yaxis.formatter = NumeralTickFormatter(format="0.[000] %")
     plot.figure.y_range = DataRange1d(start=0.0)
 
 
