@@ -2,8 +2,11 @@
 
 import ipaddress
 import socket
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from stream_leip import InputError
 
 # Shorter ones can be guessed.
 SHORTEST_TOKEN = 16
@@ -91,3 +94,11 @@ class Address(BaseModel):
 
 def _bracketed(name: str) -> str:
     return f"[{name}]" if ":" in name else name
+
+
+def host_of(url: str) -> str:
+    """The host that notices are posted to; InputError if there is none."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError("notify_url: it is no address of the kind https://host/path")
+    return parts.hostname

@@ -10,8 +10,7 @@ from pydantic_settings import (
 )
 
 from stream_leip import InputError
-from stream_leip_connectors.addresses import Address
-from stream_leip_connectors.notifying import host_of
+from stream_leip_connectors.addresses import Address, host_of
 from stream_leip_connectors.security import ClientName, Security
 from stream_leip_connectors.window_text import parse_window
 

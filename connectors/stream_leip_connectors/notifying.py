@@ -7,11 +7,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
-from stream_leip import InputError, Update
+from stream_leip import Update
+from stream_leip_connectors.addresses import host_of
 
 log = logging.getLogger(__name__)
 
@@ -194,14 +194,6 @@ class Notifier:
     def _drop(self, why: str) -> None:
         self.dropped += 1
         log.warning("a notice to %s was dropped: %s", self._host, why)
-
-
-def host_of(url: str) -> str:
-    """The host that notices are posted to; InputError if there is none."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError("notify_url: it is no address of the kind https://host/path")
-    return parts.hostname
 
 
 def _notice(kind: Kind, update: Update) -> dict[str, Any]:
