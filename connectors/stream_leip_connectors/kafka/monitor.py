@@ -97,6 +97,7 @@ class KafkaMonitor:
         def restorer(profile: SourceProfile, window: Window = window, **more: Any) -> Restorer:
             blueprint = Blueprint(profile, window, estimator, options)
             blueprint.make()  # what is wrong with the settings is better known now
+            self._warm_up = blueprint.warm_up
             return Restorer(
                 blueprint,
                 _decoder(profile, settings),
@@ -138,6 +139,7 @@ class KafkaMonitor:
     def run(self) -> None:
         """Watch until `stop`; then finish the batch, commit, and leave the group."""
         settings = self.settings
+        self._warm_up()
         if not wait_for(self._client.check_reach, settings.wait, lambda: self._asked):
             return
         membership = Membership(
