@@ -13,8 +13,10 @@ LOG_FLOOR = 1.1754943508222875e-38
 LARGEST_LOGIT = 1e30
 
 
-# So many lines go through at a time, class by class: loops over lines vectorise, for any m.
-_BLOCK = 128
+# So many lines go through at a time, class by class: loops over lines vectorise, for any m. Of many
+# classes fewer lines: a block should stay in the nearest cache.
+_MOST, _LEAST = 128, 32
+_ENTRIES = 4096
 _LOG2_E = 1.4426950408889634
 _LN_2_HIGH = 0.693147180369123816490
 _LN_2_LOW = 1.90821492927058770002e-10
@@ -71,14 +73,15 @@ def _reason(line, logits, total):
 def calibrate(scores, logits, identity, scale, bias, rows, reasons):
     """Turn each line of scores into a row, or say why not; return the number of bad lines."""
     n, m = scores.shape
-    width = min(n, _BLOCK)
+    block = max(_LEAST, min(_MOST, _ENTRIES // max(m, 1)))
+    width = min(n, block)
     v = np.empty((m, width))
     narrow = np.empty(width, np.float32)
     total = np.empty(width)
     highest = np.empty(width)
     bad = 0
-    for begin in range(0, n, _BLOCK):
-        size = min(n - begin, _BLOCK)
+    for begin in range(0, n, block):
+        size = min(n - begin, block)
         for r in range(size):
             line = scores[begin + r]
             # The sum, in order, keeps this loop from being made one of scattered stores.
