@@ -65,6 +65,7 @@ class Alarm:
         self.wager = wager
         self.nulls = 0
         self.last_change: int | None = None
+        self.last_raise: int | None = None
         self.begin(0, null, covariance, known)
 
     def twin(self) -> "Alarm":
@@ -144,7 +145,7 @@ class Alarm:
         before = self.warning, self.raised
         self.value = max(proven, 0.0)
         if proven >= self.threshold:
-            self.raised_at = events
+            self.raised_at = self.last_raise = events
         if likely >= WARNING or self.raised:
             panes = (events - self.origin) // PANE
             self._date(events, panes, *self._begun(values, likely))
@@ -198,6 +199,7 @@ class Alarm:
             "raised_at": self.raised_at,
             "changed_at": self.changed_at,
             "last_change": self.last_change,
+            "last_raise": self.last_raise,
             "moves": [tuple(move) for move in self.moves],
         }
         arrays = {
@@ -225,6 +227,7 @@ class Alarm:
         self.value = plain["value"]
         self.warned_at, self.raised_at = plain["warned_at"], plain["raised_at"]
         self.changed_at, self.last_change = plain["changed_at"], plain["last_change"]
+        self.last_raise = plain["last_raise"]
         self.moves = tuple(Move(*move) for move in plain["moves"])
 
 

@@ -28,10 +28,8 @@ from stream_leip.twins import alike
 
 VERSION = 3
 LONGEST = PANE << (RUNGS - 1)
-# After a change the estimate becomes the new null when it looks back on so many events.
+# So many events after the alarm was raised their mix becomes the new null.
 _SETTLED = 1000
-# And a raised alarm stays for so many, however late it came.
-_SEEN = 500
 _SMALLEST = 4 * PANE
 _NO_LIMITS = Limits(0, np.empty((0, 0)), np.empty(0), np.inf, np.inf)
 # Bytes of Python objects, measured.
@@ -249,12 +247,14 @@ class Tracker:
         Returns whether that ended a raised alarm.
         """
         alarm = self.alarm
-        if alarm is None or alarm.last_change is None:
+        if alarm is None or alarm.last_raise is None:
             return False
-        since = self.events - alarm.last_change
+        # Rows from before the alarm was raised may be of the mix before: when the change was is
+        # itself an estimate, and a few hundred rows of another mix make a null that is none.
+        since = self.events - alarm.last_raise
         raised = alarm.raised
-        if alarm.raised_at is not None:
-            if since < _SETTLED or self.events - alarm.raised_at < _SEEN:
+        if raised:
+            if since < _SETTLED:
                 return False
             if self.memory < min(_SETTLED, self.reach // 2):
                 return False
@@ -268,11 +268,11 @@ class Tracker:
     def _review(self) -> int | None:
         """The event at which twice the rows are known that a null after a change was made of."""
         alarm = self.alarm
-        if alarm is None or alarm.last_change is None or alarm.nulls == 1:
+        if alarm is None or alarm.last_raise is None or alarm.nulls == 1:
             return None
         if alarm.known > self.reach // 2:
             return None
-        return alarm.last_change + 2 * alarm.known
+        return alarm.last_raise + 2 * alarm.known
 
     def now(self) -> Tracked:
         """What is known at this moment; nothing changes by it."""
