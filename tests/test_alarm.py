@@ -90,14 +90,14 @@ def test_a_null_after_a_change_is_made_anew_of_twice_the_rows(top_k: int | None)
     assert parts.alarm is not None
     np.testing.assert_array_equal(whole.alarm.null, parts.alarm.null)
     assert not whole.alarm.raised
-    assert whole.alarm.known == parts.alarm.known >= 4000
-    assert set(known) == {2000, *(whole.alarm.known // 2**k for k in (2, 1, 0))}
-    assert whole.alarm.nulls == 4
+    assert whole.alarm.known == parts.alarm.known >= 3000
+    assert set(known) == {2000, *(whole.alarm.known // 2**k for k in (1, 0))}
+    assert whole.alarm.nulls == 3
     again = Tracker(profile, EM(), 0.05, top_k)
     again.restore(whole.snapshot())
     more = drawn([0.55] + [0.05] * 9, 5000, rng)
     for each in (whole, again):
         each.follow(profile.rows(more))
     assert again.alarm is not None
-    assert again.alarm.nulls == whole.alarm.nulls == 5
+    assert again.alarm.nulls == whole.alarm.nulls == 4
     np.testing.assert_array_equal(again.alarm.null, whole.alarm.null)

@@ -67,9 +67,13 @@ def test_block_of_a_page_runs(name: str, block: Block, folder: Path) -> None:
         assert printed.rstrip() == block.output.rstrip()
 
 
-def benchmark_commands() -> list[str]:
+def benchmark_commands() -> list[Any]:
     found = re.compile(r"^ *python -m (benchmarks\..*)$", re.MULTILINE)
-    return sorted({each for page in PAGES for each in found.findall(page.read_text("utf-8"))})
+    commands = {each for page in PAGES for each in found.findall(page.read_text("utf-8"))}
+    return [
+        pytest.param(each, marks=[pytest.mark.needs_spark] if "benchmarks.spark" in each else [])
+        for each in sorted(commands)
+    ]
 
 
 # Of the libraries that are compared with ours, when they are imported.
