@@ -98,6 +98,9 @@ def test_the_offsets_may_be_behind_and_never_ahead() -> None:
     worker.commit(None)
     assert restored(worker.restore, worker.log, 60).offset == 100
     assert restored(worker.restore, worker.log, None).offset == 100
+    # The next commit brings them here, though no event may ever come.
+    assert restored(worker.restore, worker.log, 60).dirty
+    assert not restored(worker.restore, worker.log, 100).dirty
     with pytest.raises(StateError, match=r"is at input offset 100, but .* has committed 101"):
         restored(worker.restore, worker.log, 101)
 

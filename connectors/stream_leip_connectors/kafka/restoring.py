@@ -129,6 +129,8 @@ class Restorer:
                 f"{where}: {error}. Bring back a whole one, or begin anew with 'stream-leip kafka "
                 "reset'"
             ) from error
+        # Where no event may ever come again, the next commit still brings the group's offset here.
+        task.dirty = task.dirty or head.offset != found.committed
         self._check_retention(task, found)
         return task
 
