@@ -57,7 +57,6 @@ FADING = Fading(half_life=WINDOW, every=1000)
 # Python functions of one update_many, by file and name; numba's kernels are inside them.
 PARTS = {
     "check and calibrate": ("entrance.py", "many"),
-    "copy into the open pane": ("open_pane.py", "extend"),
     "order by confidence and seal": ("pane.py", "seal"),
     "LEIP": ("leip.py", "estimate_ranked"),
     "EM": ("em.py", "estimate_ranked"),
