@@ -28,7 +28,7 @@ from stream_leip.twins import alike
 
 VERSION = 3
 LONGEST = PANE << (RUNGS - 1)
-# So many events after the alarm was raised their mix becomes the new null.
+# So many events after the alarm was raised, at the least, their mix becomes the new null.
 _SETTLED = 1000
 _SMALLEST = 4 * PANE
 _NO_LIMITS = Limits(0, np.empty((0, 0)), np.empty(0), np.inf, np.inf)
